@@ -1,0 +1,1 @@
+"""What can be rebuilt from the stream: indexes, the tail that feeds them, and recall over them."""

@@ -1,0 +1,1 @@
+"""An event-sourced memory substrate for AI agents."""

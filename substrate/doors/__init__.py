@@ -1,0 +1,1 @@
+"""The ways in; each calls the same functions as a Python user would."""

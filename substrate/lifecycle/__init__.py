@@ -1,0 +1,1 @@
+"""What happens to a memory over time: matching, extraction, dreaming, consolidation."""

@@ -1,0 +1,1 @@
+"""One process: the facade, working memory, sessions, observability, reminders, workspace."""

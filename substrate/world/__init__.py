@@ -1,0 +1,1 @@
+"""The shared truth, in Postgres: scopes, records, stream, chain, provenance, erasure."""

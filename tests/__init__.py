@@ -1,0 +1,1 @@
+"""The promises, as tests."""
