@@ -8,7 +8,7 @@ CHECKED := $(wildcard substrate projections migrations tests benchmarks)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv up down test test-system crash bench lint format constraints clean
+.PHONY: help .venv up down test test-system crash bench lint types format constraints clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,7 +36,7 @@ test: .venv  ## run the tests, then those of the world once more on the system's
 	@$(MAKE) --no-print-directory test-system
 
 test-system: .venv  ## run the tests of the world on the system's PostgreSQL only
-	@$(BIN)/python -m tests.servers --has-system || exit 0; $(BIN)/python -m pytest -m "world and not long" --server system
+	$(BIN)/python -m tests.servers second-pass
 
 crash: .venv  ## the long crash test: more rounds, more writers
 	$(BIN)/python -m pytest tests/chaos -m long -s
@@ -47,8 +47,11 @@ bench: $(VENV)/.installed-bench  ## run every benchmark; each prints a table of 
 lint: .venv  ## formatting, rules, types, layers
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
-	$(BIN)/mypy $(CHECKED)
+	@$(MAKE) --no-print-directory types
 	$(BIN)/lint-imports
+
+types: .venv  ## types alone
+	$(BIN)/mypy $(CHECKED)
 
 format: .venv  ## rewrite the sources as lint wants them
 	$(BIN)/ruff format $(CHECKED)
