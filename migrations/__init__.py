@@ -1,0 +1,1 @@
+"""Alembic revisions; inside the wheel this folder is `substrate/migrations`."""

@@ -1,0 +1,268 @@
+-- Reading the stream, verifying it, and moving a house from one database to another.
+
+-- The last position at or before a time; time and seq agree, so this is where `as_of` stands.
+CREATE FUNCTION position_at(principal uuid, token uuid, house uuid, t timestamptz) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+BEGIN
+    IF principal IS NULL AND login_kind() IS DISTINCT FROM 'app' OR principal IS NOT NULL AND NOT EXISTS (
+        SELECT FROM my_rights(principal, token) r JOIN scopes s ON s.id = r.scope_id WHERE s.house_id = house) THEN
+        PERFORM refuse('not_found', 'no such house');
+    END IF;
+    RETURN coalesce((SELECT e.seq FROM events e WHERE e.house_id = house AND e.recorded_at <= t
+                      ORDER BY e.recorded_at DESC LIMIT 1), 0);
+END $$;
+
+-- Where a house's stream stands: how far a reader at `after` may read, the hash it should have seen there (another one
+-- means the log was rewritten or restored), and the version of the rights. No principal means the operator.
+CREATE FUNCTION stream_mark(principal uuid, token uuid, house uuid, after bigint)
+RETURNS TABLE (head bigint, hash bytea, hash_after bytea, recorded_at timestamptz, rights_version bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+BEGIN
+    IF principal IS NULL AND login_kind() IS DISTINCT FROM 'app' OR principal IS NOT NULL AND NOT EXISTS (
+        SELECT FROM my_rights(principal, token) r JOIN scopes s ON s.id = r.scope_id WHERE s.house_id = house) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT h.seq, h.hash, (SELECT e.hash FROM events e WHERE e.house_id = house AND e.seq = after),
+                        h.recorded_at, h.rights_version
+                   FROM stream_head h WHERE h.house_id = house;
+END $$;
+
+-- The events after one position and through another that this principal may read. The caller's checkpoint moves to
+-- `through` even where nothing was visible.
+CREATE FUNCTION read_stream(principal uuid, token uuid, house uuid, after bigint, through bigint)
+RETURNS SETOF events
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    visible uuid[] := ARRAY(SELECT r.scope_id FROM my_rights(principal, token) r WHERE r.rights & 1 = 1);
+BEGIN
+    RETURN QUERY SELECT e.* FROM events e
+                  WHERE e.house_id = house AND e.seq > after AND e.seq <= through AND e.scope_id = ANY (visible)
+                  ORDER BY e.seq;
+END $$;
+
+-- May this caller check a whole house? The operator (the application's own login without a principal), or who holds x on it.
+CREATE FUNCTION may_audit(principal uuid, token uuid, house uuid) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+    SELECT CASE WHEN principal IS NULL THEN login_kind() = 'app' ELSE EXISTS (
+        SELECT FROM my_rights(principal, token) r WHERE r.scope_id = house AND r.rights & 4 = 4) END
+$$;
+
+-- Text as its digest, so that a house can be verified by someone who may not read it. The digest is of the JSON text of
+-- the value, which `substrate.world.canonical` writes the same way.
+CREATE FUNCTION digest_of(value json) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT encode(sha256(convert_to(value::text, 'UTF8')), 'hex')
+$$;
+
+CREATE FUNCTION body_digest(body text) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(json_object_agg(b.key, CASE json_typeof(b.value)
+               WHEN 'array' THEN coalesce((SELECT json_agg(digest_of(v) ORDER BY n)
+                                             FROM json_array_elements(b.value) WITH ORDINALITY AS a (v, n)), '[]')
+               WHEN 'string' THEN to_json(digest_of(b.value)) ELSE b.value END), '{}')::text
+      FROM json_each(body::json) b
+$$;
+
+CREATE FUNCTION array_digest(value text[]) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT ARRAY(SELECT digest_of(to_json(v)) FROM unnest(value) WITH ORDINALITY AS a (v, n) ORDER BY n)
+$$;
+
+-- The whole chain of a house, with digests in the place of text, and whether each commitment still fits its text.
+CREATE FUNCTION read_chain(principal uuid, token uuid, house uuid, after bigint, most integer)
+RETURNS TABLE (seq bigint, event_id uuid, scope_id uuid, subject_id uuid, version integer, type text,
+               schema_version smallint, actor_id uuid, runtime text, session_id text, run_id text, causation_id uuid,
+               correlation_id uuid, data text, body text, commitment bytea, occurred_at timestamptz,
+               recorded_at timestamptz, prev_hash bytea, hash bytea, committed boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF may_audit(principal, token, house) THEN
+        RETURN QUERY SELECT e.seq, e.event_id, e.scope_id, e.subject_id, e.version, e.type, e.schema_version, e.actor_id,
+            e.runtime, e.session_id, e.run_id, e.causation_id, e.correlation_id, e.data,
+            -- Text that no longer fits its commitment may be anything, so it is not parsed.
+            CASE WHEN sha256(e.salt || convert_to(e.body, 'UTF8')) = e.commitment THEN body_digest(e.body) END,
+            e.commitment, e.occurred_at, e.recorded_at, e.prev_hash, e.hash,
+            CASE WHEN e.body IS NOT NULL THEN sha256(e.salt || convert_to(e.body, 'UTF8')) = e.commitment END
+            FROM events e WHERE e.house_id = house AND e.seq > after ORDER BY e.seq LIMIT most;
+    END IF;
+END $$;
+
+-- The records of a house as they are stored, as JSON, text as digests: what a replay is compared with.
+CREATE FUNCTION read_records(principal uuid, token uuid, house uuid, what text, after text, most integer)
+RETURNS TABLE (ident text, record json)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF NOT may_audit(principal, token, house) THEN
+        RETURN;
+    END IF;
+    CASE what
+        WHEN 'memories' THEN
+            RETURN QUERY SELECT m.id::text, to_json(x) FROM memories m, LATERAL (
+                SELECT m.id, m.house_id, m.parent_id, digest_of(to_json(m.key)) AS key, m.kind,
+                       digest_of(to_json(m.title)) AS title, digest_of(to_json(m.description)) AS description,
+                       digest_of(to_json(m.content)) AS content, array_digest(m.tags) AS tags,
+                       array_digest(m.concept_tags) AS concept_tags, m.category, m.tier, m.confidence, m.valid_from,
+                       m.valid_to, m.point_in_time, m.expires_at, m.status, m.superseded_by, m.taught_by, m.held,
+                       m.reinforcements, m.version, m.content_version, m.learned_at, m.updated_at) x
+                WHERE m.house_id = house AND m.id > coalesce(nullif(after, ''), '00000000-0000-0000-0000-000000000000')::uuid
+                ORDER BY m.id LIMIT most;
+        WHEN 'scopes' THEN
+            RETURN QUERY SELECT s.id::text, to_json(x) FROM scopes s, LATERAL (
+                SELECT s.id, s.house_id, s.kind, s.parent_id, digest_of(to_json(s.name)) AS name, s.human, s.settings,
+                       s.status, s.version, s.created_at, s.updated_at) x WHERE s.house_id = house ORDER BY s.id;
+        WHEN 'placements' THEN
+            RETURN QUERY SELECT concat_ws(' ', p.scope_id, p.from_seq), to_json(p) FROM placements p WHERE p.house_id = house;
+        WHEN 'grants' THEN
+            RETURN QUERY SELECT concat_ws(' ', g.scope_id, g.grantee_id, g.from_seq), to_json(g) FROM grants g WHERE g.house_id = house;
+        WHEN 'tokens' THEN
+            RETURN QUERY SELECT t.id::text, to_json(x) FROM tokens t, LATERAL (
+                SELECT t.id, t.house_id, t.principal_id, t.rights, t.issued_at, t.expires_at, t.revoked_at) x WHERE t.house_id = house;
+        WHEN 'links' THEN
+            RETURN QUERY SELECT concat_ws(' ', l.from_id, l.relation, l.to_id), to_json(l) FROM links l WHERE l.house_id = house;
+        WHEN 'proposals' THEN
+            RETURN QUERY SELECT q.id::text, to_json(q) FROM proposals q WHERE q.house_id = house;
+        WHEN 'derivations' THEN
+            RETURN QUERY SELECT concat_ws(' ', d.memory_id, d.source_id, d.source_version), to_json(d)
+                           FROM derivations d WHERE d.house_id = house;
+    END CASE;
+END $$;
+
+-- What the proposers of waiting promotions chose to show, for those who may approve them and for themselves.
+CREATE FUNCTION read_proposals(principal uuid, token uuid, wanted text)
+RETURNS TABLE (id uuid, memory_id uuid, memory_version integer, to_scope uuid, proposed_by uuid, status text,
+               decided_by uuid, promoted_id uuid, proposed_at timestamptz, decided_at timestamptz, body text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+BEGIN
+    RETURN QUERY SELECT q.id, q.memory_id, q.memory_version, q.to_scope, q.proposed_by, q.status, q.decided_by,
+                        q.promoted_id, q.proposed_at, q.decided_at, e.body
+                   FROM proposals q LEFT JOIN events e ON e.house_id = q.house_id AND e.event_id = q.id
+                  WHERE (wanted IS NULL OR q.status = wanted)
+                    AND (q.to_scope IN (SELECT r.scope_id FROM my_rights(principal, token) r WHERE r.rights & 4 = 4)
+                         OR q.proposed_by = principal AND credential_mask(principal, token) & 1 = 1)
+                  ORDER BY q.proposed_at;
+END $$;
+
+-- What an erasure would reach: ids, scopes and states, never text. By memory, by session, runtime, run, agent or person.
+CREATE FUNCTION erasure_targets(principal uuid, token uuid, house uuid, by text, value text)
+RETURNS TABLE (memory_id uuid, parent_id uuid, version integer, status text, held boolean, permitted boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    subjects uuid[];
+BEGIN
+    CASE by
+        WHEN 'memory' THEN subjects := ARRAY[value::uuid];
+        WHEN 'session' THEN subjects := ARRAY(SELECT DISTINCT e.subject_id FROM events e WHERE e.house_id = house AND e.session_id = value);
+        WHEN 'run' THEN subjects := ARRAY(SELECT DISTINCT e.subject_id FROM events e WHERE e.house_id = house AND e.run_id = value);
+        WHEN 'runtime' THEN subjects := ARRAY(SELECT DISTINCT e.subject_id FROM events e WHERE e.house_id = house AND e.runtime = value);
+        WHEN 'agent' THEN subjects := ARRAY(
+            SELECT e.subject_id FROM events e WHERE e.house_id = house AND e.actor_id = value::uuid
+            UNION SELECT m.id FROM memories m WHERE m.house_id = house AND m.taught_by = value::uuid);
+        WHEN 'person' THEN subjects := ARRAY(
+            SELECT e.subject_id FROM events e WHERE e.house_id = house AND e.actor_id = value::uuid
+            UNION SELECT m.id FROM memories m WHERE m.house_id = house AND (m.taught_by = value::uuid OR m.parent_id = value::uuid));
+        WHEN 'derived' THEN subjects := ARRAY(
+            WITH RECURSIVE d AS (
+                SELECT x.memory_id FROM derivations x WHERE x.source_id = value::uuid
+                UNION SELECT x.memory_id FROM d JOIN derivations x ON x.source_id = d.memory_id)
+            SELECT d.memory_id FROM d);
+    END CASE;
+    RETURN QUERY
+    SELECT m.id, m.parent_id, m.version, m.status, m.held OR hold.held,
+           CASE WHEN principal IS NULL THEN login_kind() = 'app' ELSE manages(principal, token, m.parent_id) END
+      FROM memories m
+      CROSS JOIN LATERAL (SELECT coalesce(bool_or(c.legal_hold), false) AS held
+                            FROM chain_of(ARRAY[m.parent_id], 9223372036854775806) c) hold
+     WHERE m.id = ANY (subjects) AND m.house_id = house AND m.status <> 'erased'
+     ORDER BY m.id;
+END $$;
+
+-- Memories that outlived their scope's retention or their own expiry; for the operator's sweep.
+CREATE FUNCTION retention_due(house uuid)
+RETURNS TABLE (memory_id uuid, parent_id uuid, version integer, action text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+BEGIN
+    IF login_kind() IS DISTINCT FROM 'app' THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT m.id, m.parent_id, m.version, coalesce(s.settings ->> 'retention_action', 'forget')
+      FROM scopes s
+      JOIN memories m ON m.parent_id = s.id
+     WHERE s.house_id = house AND s.settings ? 'retention_days'
+       AND m.updated_at < now() - make_interval(days => (s.settings ->> 'retention_days')::integer)
+       AND m.kind <> 'instruction' AND NOT m.held
+       AND NOT EXISTS (SELECT FROM chain_of(ARRAY[s.id], 9223372036854775806) c WHERE c.legal_hold)
+       AND CASE coalesce(s.settings ->> 'retention_action', 'forget')
+               WHEN 'erase' THEN m.status <> 'erased' ELSE m.status = 'active' END
+     ORDER BY m.id;
+END $$;
+
+-- Import: a house that is not here yet, events as they were, hashes included. One transaction: begin, pages, end.
+CREATE FUNCTION import_begin(house uuid) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+BEGIN
+    IF login_kind() IS DISTINCT FROM 'app' THEN
+        PERFORM refuse('denied', 'only the application may import a house');
+    END IF;
+    INSERT INTO stream_head (house_id, seq, hash, recorded_at, rights_version)
+    VALUES (house, 0, decode(repeat('00', 32), 'hex'), 'epoch', 0) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        PERFORM refuse('conflict', 'this house is already here; import into a database that does not have it');
+    END IF;
+END $$;
+
+CREATE FUNCTION import_rows(house uuid, what text, rows json) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+BEGIN
+    -- A head that stands at 0 was made by import_begin of this transaction: nobody else can have seen it.
+    IF login_kind() IS DISTINCT FROM 'app' OR NOT EXISTS (SELECT FROM stream_head h WHERE h.house_id = house AND h.seq = 0) THEN
+        PERFORM refuse('denied', 'no import of this house is under way');
+    END IF;
+    IF EXISTS (SELECT FROM json_array_elements(rows) r WHERE (r ->> 'house_id')::uuid <> house) THEN
+        PERFORM refuse('invalid_input', 'a row of another house');
+    END IF;
+    CASE what
+        WHEN 'events' THEN INSERT INTO events SELECT * FROM json_populate_recordset(NULL::events, rows);
+        WHEN 'scopes' THEN INSERT INTO scopes SELECT * FROM json_populate_recordset(NULL::scopes, rows);
+        WHEN 'placements' THEN INSERT INTO placements SELECT * FROM json_populate_recordset(NULL::placements, rows);
+        WHEN 'grants' THEN INSERT INTO grants SELECT * FROM json_populate_recordset(NULL::grants, rows);
+        WHEN 'tokens' THEN INSERT INTO tokens SELECT * FROM json_populate_recordset(NULL::tokens, rows);
+        WHEN 'memories' THEN INSERT INTO memories SELECT * FROM json_populate_recordset(NULL::memories, rows);
+        WHEN 'links' THEN INSERT INTO links SELECT * FROM json_populate_recordset(NULL::links, rows);
+        WHEN 'proposals' THEN INSERT INTO proposals SELECT * FROM json_populate_recordset(NULL::proposals, rows);
+        WHEN 'derivations' THEN INSERT INTO derivations SELECT * FROM json_populate_recordset(NULL::derivations, rows);
+    END CASE;
+END $$;
+
+CREATE FUNCTION import_end(house uuid, rights bigint) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+DECLARE
+    last events;
+BEGIN
+    SELECT * INTO last FROM events e WHERE e.house_id = house ORDER BY e.seq DESC LIMIT 1;
+    UPDATE stream_head h SET seq = last.seq, hash = last.hash, recorded_at = last.recorded_at, rights_version = rights,
+           limited = EXISTS (SELECT FROM placements p WHERE p.house_id = house
+                              AND (p.memories_max IS NOT NULL OR p.writes_per_minute IS NOT NULL))
+     WHERE h.house_id = house AND h.seq = 0 AND login_kind() = 'app';
+    IF NOT FOUND OR last.seq IS NULL THEN
+        PERFORM refuse('invalid_input', 'nothing was imported');
+    END IF;
+    RETURN last.seq;
+END $$;
+
+-- The houses of this database, by name and head; for the operator, who sees no text.
+CREATE FUNCTION houses() RETURNS TABLE (house_id uuid, name text, seq bigint, recorded_at timestamptz, hash bytea,
+                                        rights_version bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+    SELECT h.house_id, s.name, h.seq, h.recorded_at, h.hash, h.rights_version
+      FROM stream_head h JOIN scopes s ON s.id = h.house_id WHERE login_kind() = 'app' ORDER BY s.created_at, s.id
+$$;
+
+-- The owners of a house, for the operator: to hand an imported house back to someone who holds x on it.
+CREATE FUNCTION house_agents(house uuid) RETURNS TABLE (id uuid, name text, human boolean, owner boolean)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+    SELECT s.id, s.name, s.human, EXISTS (
+               SELECT FROM rights_of(ARRAY[s.id], 9223372036854775806) r WHERE r.scope_id = house AND r.rights & 4 = 4)
+      FROM scopes s
+     WHERE s.house_id = house AND s.kind = 'agent' AND s.status = 'active' AND login_kind() = 'app' ORDER BY s.created_at, s.id
+$$;

@@ -1,0 +1,168 @@
+"""Everything this package raises, in one tree.
+
+SubstrateError
+├── InvalidInput            the caller gave something that cannot be accepted
+│   ├── UnknownKind         a kind, category, tier or relation outside the vocabulary
+│   └── ContentTooLarge
+├── NotFound                it is not there, or not for you: the two are never told apart
+├── Denied                  you can see it, and may not do this to it
+│   └── NotAuthenticated    the token is missing, unknown, expired or revoked
+├── Conflict                somebody was faster, or it is already so
+│   ├── StaleMemory         another version than the one you expected
+│   ├── IdempotencyConflict the same event id with another payload
+│   ├── DuplicateKey        an active memory of that scope has this key
+│   └── WrongState          the record's status does not allow this
+├── LimitExceeded           a quota or a rate of writes
+├── LegalHold               the text is held and cannot be erased
+├── StreamFault             the stream contradicts itself
+│   ├── UnknownEvent        an event newer than this code: upgrade
+│   └── VerificationFailed
+└── Unavailable             the database cannot be used now
+    ├── ServerUnavailable   no server could be found or started
+    ├── UnsafeServer        a setting or role that would break a promise
+    ├── SchemaOutdated      the database is older than the code: migrate
+    └── SchemaTooNew        the database is newer than the code: upgrade
+"""
+
+from __future__ import annotations
+
+
+class SubstrateError(Exception):
+    """Base of every error of this package; its message says what was wrong and what to do."""
+
+    #: A stable word for machines: doors put it into their answers.
+    code = "error"
+
+
+class InvalidInput(SubstrateError, ValueError):
+    """The input cannot be accepted; nothing was written."""
+
+    code = "invalid_input"
+
+
+class UnknownKind(InvalidInput):
+    """A word outside the vocabulary; the message lists what is allowed."""
+
+    code = "unknown_kind"
+
+
+class ContentTooLarge(InvalidInput):
+    """The text is longer than the limit named in the message."""
+
+    code = "content_too_large"
+
+
+class NotFound(SubstrateError, LookupError):
+    """It does not exist, or you may not see it. Both give this same answer."""
+
+    code = "not_found"
+
+    def __init__(self, what: str = "memory", ident: object = None) -> None:
+        named = f" {ident}" if ident is not None else ""
+        super().__init__(f"no {what}{named} that you can see; check the id and whose credential you are using")
+
+
+class Denied(SubstrateError, PermissionError):
+    """You can see it, and your rights on its scope do not allow this."""
+
+    code = "denied"
+
+
+class NotAuthenticated(Denied):
+    """The token is missing, unknown, expired or revoked."""
+
+    code = "not_authenticated"
+
+
+class Conflict(SubstrateError):
+    """The write would contradict what is already there; nothing was written."""
+
+    code = "conflict"
+
+
+class StaleMemory(Conflict):
+    """The memory is at another version than the one you expected."""
+
+    code = "stale"
+
+    def __init__(self, memory_id: object, expected: int | None, actual: int | None) -> None:
+        self.expected, self.actual = expected, actual
+        super().__init__(f"memory {memory_id} is at version {actual}, not {expected}; read it again and retry")
+
+
+class IdempotencyConflict(Conflict):
+    """This event id was used before, with another payload."""
+
+    code = "idempotency_conflict"
+
+
+class DuplicateKey(Conflict):
+    """An active memory of that scope already has this key; revise it, or choose another key."""
+
+    code = "duplicate_key"
+
+
+class WrongState(Conflict):
+    """The record's status does not allow this."""
+
+    code = "wrong_state"
+
+
+class LimitExceeded(SubstrateError):
+    """A quota or a rate of writes set for this agent is used up."""
+
+    code = "limit_exceeded"
+
+
+class LegalHold(SubstrateError):
+    """The text is under legal hold; release the hold before erasing it."""
+
+    code = "legal_hold"
+
+
+class StreamFault(SubstrateError):
+    """The stream contradicts itself or this code."""
+
+    code = "stream_fault"
+
+
+class UnknownEvent(StreamFault):
+    """An event of a type or schema version newer than this code. It is never skipped: upgrade."""
+
+    code = "unknown_event"
+
+
+class VerificationFailed(StreamFault):
+    """What was read does not verify; the message names the positions."""
+
+    code = "verification_failed"
+
+
+class Unavailable(SubstrateError):
+    """The database cannot be used now."""
+
+    code = "unavailable"
+
+
+class ServerUnavailable(Unavailable):
+    """No PostgreSQL server could be found, started or reached."""
+
+    code = "server_unavailable"
+
+
+class UnsafeServer(Unavailable):
+    """A server setting or database role that would break a promise."""
+
+    code = "unsafe_server"
+
+
+class SchemaOutdated(Unavailable):
+    """The database is older than this code; run `substrate migrate`."""
+
+    code = "schema_outdated"
+
+
+class SchemaTooNew(Unavailable):
+    """The database was migrated by a newer version of this code; upgrade this installation."""
+
+    code = "schema_too_new"

@@ -1,0 +1,24 @@
+"""What a process is told from outside: every field has an environment twin `SUBSTRATE_<NAME>`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Configuration from the environment. Secrets are wrapped, so they never show in a repr, a log or an error."""
+
+    model_config = SettingsConfigDict(env_prefix="SUBSTRATE_", frozen=True, extra="ignore")
+
+    database_url: SecretStr | None = Field(None, description="PostgreSQL URL of the application role")
+    owner_url: SecretStr | None = Field(None, description="PostgreSQL URL of the owner, for migrations only")
+    home: Path = Field(
+        default_factory=lambda: Path.home() / ".substrate", description="embedded server and credentials"
+    )
+    token: SecretStr | None = Field(None, description="credential of the agent who acts")
+    allow_unsafe_durability: bool = Field(False, description="accept a server with fsync or synchronous_commit off")
+    pool_size: int = Field(20, ge=2, le=500, description="most connections one process opens")
+    max_content_bytes: int = Field(65_536, ge=1, le=10_000_000, description="largest content of one memory, in UTF-8")

@@ -1,0 +1,263 @@
+"""The one writer of events: drafts in, positions or errors out.
+
+An `Item` is what a caller asked for: one event, or several that stand or fall together. The database's `append` takes
+many items at once and answers for each. What can be retried safely (a lock, a deadlock, rights that changed meanwhile,
+a lost connection) is retried here: event ids make a repeat harmless.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from substrate import errors
+from substrate.errors import SubstrateError
+from substrate.world.database import Database
+from substrate.world.events import Payload
+from substrate.world.model import Position
+
+RETRIES = 6
+RIGHTS_CHANGED, REFUSED = "SB001", "SB002"
+_AGAIN = {RIGHTS_CHANGED, "40001", "40P01", "55P03", "57P01", "57P02", "57P03"}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where an event comes from, besides its actor."""
+
+    runtime: str | None = None
+    session: str | None = None
+    run: str | None = None
+    causation: UUID | None = None
+    correlation: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event that has no position yet. `record` is what the subject becomes; `expected_version` 0 creates it."""
+
+    house: UUID
+    scope: UUID
+    subject: UUID
+    event_id: UUID
+    actor: UUID
+    token: UUID | None
+    payload: Payload
+    occurred_at: datetime
+    expected_version: int | None = None
+    record: dict[str, Any] | None = None
+    context: Context = Context()
+    #: Another thing two drafts of one batch may not share: (scope, key) of a keyed memory.
+    key: tuple[UUID, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An acknowledged event: it is on disk. `repeated` says that it had been written before."""
+
+    position: Position
+    recorded_at: datetime
+    repeated: bool = False
+
+
+Outcome = list[Written] | SubstrateError
+
+
+class Item:
+    """Drafts that are written together or not at all, encoded in the thread that made them."""
+
+    __slots__ = ("claims", "drafts", "encoded")
+
+    def __init__(self, *drafts: Draft) -> None:
+        self.drafts = drafts
+        self.encoded = [_encode(draft, step, len(drafts)) for step, draft in enumerate(drafts)]
+        # What no other item of the same batch may touch.
+        self.claims: set[object] = set()
+        for draft in drafts:
+            self.claims |= {draft.subject, draft.event_id}
+            if draft.key is not None:
+                self.claims.add(draft.key)
+
+
+def _encode(draft: Draft, step: int, size: int) -> str:
+    data, body = draft.payload.encode()
+    context = draft.context
+    return json.dumps(
+        {
+            "step": step,
+            "size": size,
+            "house_id": str(draft.house),
+            "event_id": str(draft.event_id),
+            "scope_id": str(draft.scope),
+            "subject_id": str(draft.subject),
+            "expected_version": draft.expected_version,
+            "type": type(draft.payload).__name__,
+            "schema_version": draft.payload.schema_version,
+            "actor_id": str(draft.actor),
+            "token_id": None if draft.token is None else str(draft.token),
+            "runtime": context.runtime,
+            "session_id": context.session,
+            "run_id": context.run,
+            "causation_id": None if context.causation is None else str(context.causation),
+            "correlation_id": None if context.correlation is None else str(context.correlation),
+            "data": data,
+            "body": body,
+            "occurred_at": draft.occurred_at.isoformat(),
+            "record": draft.record,
+        },
+        ensure_ascii=False,
+    )
+
+
+class Writer:
+    """Writes batches through the database's `append`, and single changes of scopes through `govern`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def write(self, items: Sequence[Item]) -> list[Outcome]:
+        """One outcome an item, in order. The items' claims must not overlap; `batches` sees to that."""
+        try:
+            return self._attempt(lambda: self._append(items))
+        except psycopg.OperationalError as error:
+            return [_unavailable(error)] * len(items)
+        except psycopg.Error as error:
+            if len(items) == 1:
+                return [_refusal(error)]
+        # Something in the batch upset all of it: alone, each item gets its own answer.
+        return [self.write([item])[0] for item in items]
+
+    def govern(self, drafts: Sequence[Draft]) -> list[Written]:
+        """Changes of scopes, grants and tokens: all of them or an error."""
+        text = _array(f'{{"item":{step},{_encode(draft, step, len(drafts))[1:]}' for step, draft in enumerate(drafts))
+        try:
+            rows = self._attempt(lambda: self._database.rows("SELECT seq, recorded_at FROM govern(%s)", (text,)))
+        except psycopg.OperationalError as error:
+            raise _unavailable(error) from None
+        except psycopg.Error as error:
+            raise _refusal(error) from None
+        return [Written(Position(drafts[0].house, seq), at) for seq, at in rows]
+
+    def _append(self, items: Sequence[Item]) -> list[Outcome]:
+        text = _array(f'{{"item":{number},{one[1:]}' for number, item in enumerate(items) for one in item.encoded)
+        rows = self._database.rows("SELECT item, status, seq, recorded_at, detail FROM append(%s)", (text,))
+        answers: list[list[Any]] = [[] for _ in items]
+        for number, *answer in rows:
+            answers[number].append(answer)
+        return [_outcome(item, answer) for item, answer in zip(items, answers, strict=True)]
+
+    def _attempt(self, call: Callable[[], Any]) -> Any:
+        for left in reversed(range(RETRIES)):
+            try:
+                return call()
+            except psycopg.Error as error:
+                # A lost connection leaves it open whether the batch was committed. The event ids decide: what was
+                # written answers "repeat" with its old position, what was not is written now.
+                again = error.sqlstate in _AGAIN or (isinstance(error, psycopg.OperationalError) and not error.sqlstate)
+                if not again or not left:
+                    raise
+        raise AssertionError("unreachable")
+
+
+def batches(items: Iterable[Item], most: int = 1_000) -> Iterable[list[Item]]:
+    """Cut items into batches, in order, such that no two of one batch share a subject, a key or an event id."""
+    batch: list[Item] = []
+    claimed: set[object] = set()
+    for item in items:
+        if len(batch) >= most or not claimed.isdisjoint(item.claims):
+            yield batch
+            batch, claimed = [], set()
+        batch.append(item)
+        claimed |= item.claims
+    if batch:
+        yield batch
+
+
+def _array(parts: Iterable[str]) -> str:
+    return f"[{','.join(parts)}]"
+
+
+def _outcome(item: Item, answers: list[Any]) -> Outcome:
+    for status, _, _, detail in answers:
+        if status not in ("ok", "repeat", "skipped"):
+            return _error(status, item.drafts[0], detail)
+    house = item.drafts[0].house
+    return [
+        Written(Position(house, seq), at, status == "repeat")
+        for status, seq, at, _ in sorted(answers, key=lambda a: a[1])
+    ]
+
+
+def _error(status: str, draft: Draft, detail: str | None) -> SubstrateError:
+    match status:
+        case "stale":
+            return errors.StaleMemory(draft.subject, draft.expected_version, int(detail or 0))
+        case "not_found":
+            return (
+                errors.NotFound("scope", draft.scope)
+                if draft.expected_version == 0
+                else errors.NotFound("memory", draft.subject)
+            )
+        case "not_authenticated":
+            return errors.NotAuthenticated("the token is unknown, expired or revoked; ask for a new one")
+        case "denied":
+            return errors.Denied(
+                f"your rights on scope {draft.scope} do not allow {type(draft.payload).__name__}; "
+                "it takes w for what you taught yourself, and x for what others did"
+            )
+        case "duplicate_key":
+            key = draft.key[1] if draft.key else None
+            return errors.DuplicateKey(f"an active memory of this scope already has the key {key!r}; revise that one")
+        case "idempotency_conflict":
+            return errors.IdempotencyConflict(f"event id {draft.event_id} was used before, with another payload")
+        case "limit_exceeded":
+            return errors.LimitExceeded(
+                f"the limit of this agent is reached ({detail}); wait, or ask a manager to raise it"
+            )
+        case "legal_hold":
+            return errors.LegalHold(f"memory {draft.subject} is under legal hold; release the hold first")
+        case "conflict":
+            return errors.Conflict(f"{draft.subject} exists already")
+        case _:
+            return errors.InvalidInput(
+                detail or f"{type(draft.payload).__name__} is not accepted by the database: {status}"
+            )
+
+
+def _refusal(error: psycopg.Error) -> SubstrateError:
+    """An error of the whole call, as one of ours. Database texts may quote values, so only our own are passed on."""
+    if error.sqlstate == REFUSED:
+        kinds: dict[str, Callable[[str], SubstrateError]] = {
+            "not_found": lambda _: errors.NotFound("scope"),
+            "denied": errors.Denied,
+            "not_authenticated": errors.NotAuthenticated,
+            "conflict": errors.Conflict,
+            "duplicate_key": errors.DuplicateKey,
+            "idempotency_conflict": errors.IdempotencyConflict,
+            "stale": lambda _: errors.Conflict("the scope was changed meanwhile; read it again and retry"),
+        }
+        return kinds.get(error.diag.message_hint or "", errors.InvalidInput)(error.diag.message_primary or "")
+    if error.sqlstate == "23505":
+        if error.diag.constraint_name == "memories_key":
+            return errors.DuplicateKey("an active memory of this scope already has this key; revise that one")
+        if error.diag.constraint_name == "scopes_name":
+            return errors.Conflict("a scope with this name is already there; choose another name")
+        return errors.Conflict(f"already there ({error.diag.constraint_name}); nothing was written")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return errors.NotAuthenticated("this database login may not do that")
+    return errors.InvalidInput(
+        f"the database refused it ({error.sqlstate}, {type(error).__name__}); nothing was written"
+    )
+
+
+def _unavailable(error: psycopg.OperationalError) -> SubstrateError:
+    return errors.ServerUnavailable(
+        f"the database went away ({error.sqlstate or type(error).__name__}); it is not known whether this was written: "
+        "send it again with the same event id"
+    )

@@ -1,0 +1,59 @@
+"""The bytes that are hashed: canonical JSON, netstrings, commitments and the chain.
+
+The database computes the same in SQL (`event_hash`); golden vectors in the tests keep the two agreed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+GENESIS = bytes(32)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def canonical(value: object) -> str:
+    """JSON with sorted keys and no spaces, text as it is: one value, one string."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: object) -> str:
+    """What stands for a piece of text where it may not be read: the SHA-256 of its JSON."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def microseconds(at: datetime) -> int:
+    """Microseconds since 1970, exactly: floats would lose some."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def commitment(salt: bytes, body: str) -> bytes:
+    """What binds an event to its text, and stays when salt and text are erased."""
+    return hashlib.sha256(salt + body.encode()).digest()
+
+
+def netstrings(fields: Iterable[object | None]) -> str:
+    """Each field with its length in bytes before it, so that no two lists of fields give the same string."""
+    return "".join("-" if field is None else f"{len(str(field).encode())}:{field}" for field in fields)
+
+
+#: The order in which an event's fields enter its hash.
+HASHED = (
+    "house_id", "seq", "event_id", "scope_id", "subject_id", "version", "type", "schema_version", "actor_id", "runtime",
+    "session_id", "run_id", "causation_id", "correlation_id", "data",
+)  # fmt: skip
+
+
+def event_hash(prev_hash: bytes, event: dict[str, Any], commitment: bytes) -> bytes:
+    """The hash that the event must have, standing after `prev_hash`."""
+    fields = [
+        "v1",
+        *(event[name] for name in HASHED),
+        microseconds(event["occurred_at"]),
+        microseconds(event["recorded_at"]),
+    ]
+    return hashlib.sha256(prev_hash + netstrings(fields).encode() + commitment).digest()

@@ -1,0 +1,138 @@
+"""Bringing a database to the schema of this code, and refusing one that is of another.
+
+Migrations run as the owner, in one transaction, under an advisory lock: of several processes that start at once one
+migrates, and the others find it done.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from psycopg import sql
+from sqlalchemy import Connection
+
+from substrate.errors import SchemaOutdated, SchemaTooNew
+from substrate.world.tables import SCHEMA
+
+#: Any number will do, as long as nobody else in the database uses it: "subs" in ASCII.
+LOCK = 0x73756273
+
+
+def folder() -> Path:
+    """Where the revisions are: at the root of a checkout, inside the package of a wheel."""
+    inside = Path(__file__).parent.parent / "migrations"
+    return inside if inside.is_dir() else Path(__file__).parent.parent.parent / "migrations"
+
+
+def upgrade(owner_url: str, app_role: str, revision: str = "head") -> str:
+    """Migrate up to `revision`, give the application's role its rights, and return the revision reached."""
+    with _locked(owner_url) as connection:
+        _refuse_newer(_current(connection))
+        connection.execute(sqlalchemy.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+        connection.execute(sqlalchemy.text(f"SET search_path = {SCHEMA}"))
+        command.upgrade(_config(connection), revision)
+        if revision == "head":
+            allow(connection, app_role, kind="app")
+        reached = _current(connection)
+    return reached or "empty"
+
+
+def downgrade(owner_url: str, revision: str) -> str:
+    """Migrate down to `revision` (`base` for an empty schema). What the later revisions held is gone."""
+    with _locked(owner_url) as connection:
+        _refuse_newer(_current(connection))
+        connection.execute(sqlalchemy.text(f"SET search_path = {SCHEMA}"))
+        command.downgrade(_config(connection), revision)
+        reached = _current(connection)
+    return reached or "empty"
+
+
+def allow(connection: Connection, role: str, kind: str) -> None:
+    """Let a database role in as `app` or `runtime`, with the privileges of `sql/grants.sql`."""
+    text = (folder() / "sql" / "grants.sql").read_text(encoding="utf-8")
+    raw = connection.connection.driver_connection
+    if raw is None:  # pragma: no cover - a SQLAlchemy connection in use always has one
+        raise RuntimeError("the connection is closed")
+    raw.execute(sql.SQL(text).format(role=sql.Identifier(role)))
+    connection.execute(
+        sqlalchemy.text("INSERT INTO logins VALUES (:role, :kind) ON CONFLICT (role) DO UPDATE SET kind = :kind"),
+        {"role": role, "kind": kind},
+    )
+
+
+def known_revisions() -> list[str]:
+    """Every revision this code knows, oldest first."""
+    script = ScriptDirectory(str(folder()))
+    return [revision.revision for revision in reversed(list(script.walk_revisions()))]
+
+
+def check(found: str | None) -> None:
+    """Raise unless a database at revision `found` is one this code can use."""
+    _refuse_newer(found)
+    head = known_revisions()[-1]
+    if found != head:
+        raise SchemaOutdated(
+            f"the database is at revision {found or 'none'} and this code needs {head}; run `substrate migrate`"
+        )
+
+
+def run_sql(connection: Connection, name: str) -> None:
+    """Execute one of the files in `migrations/sql`, as it is: no parameters, no placeholders."""
+    connection.exec_driver_sql((folder() / "sql" / name).read_text(encoding="utf-8").replace("%", "%%"))
+
+
+def _refuse_newer(found: str | None) -> None:
+    known = known_revisions()
+    if found is not None and found not in known:
+        raise SchemaTooNew(
+            f"the database is at revision {found}, which this code (up to {known[-1]}) does not know; "
+            "upgrade this installation"
+        )
+
+
+def _current(connection: Connection) -> str | None:
+    context = MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
+    return context.get_current_revision()
+
+
+def _config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(folder()))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
+
+
+class _locked:
+    """A connection of the owner in one transaction that holds the migrations' lock until it ends."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = owner_engine(url)
+
+    def __enter__(self) -> Connection:
+        self._connection = self._engine.connect()
+        self._transaction = self._connection.begin()
+        self._connection.execute(sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
+        return self._connection
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._transaction.commit()
+        else:
+            self._transaction.rollback()
+        self._connection.close()
+        self._engine.dispose()
+
+
+def owner_engine(url: str) -> sqlalchemy.Engine:
+    """An engine on a libpq URL; libpq itself reads it, so every form of URL that psql takes works here too."""
+    import psycopg
+
+    return sqlalchemy.create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=sqlalchemy.pool.NullPool
+    )

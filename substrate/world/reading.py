@@ -1,0 +1,169 @@
+"""Reading records: get, list and links. Every query stands under row-level security and under its own filter besides."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, and_, any_, bindparam, func, or_, select, tuple_
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.types import Uuid
+
+from substrate.errors import InvalidInput, NotFound
+from substrate.world import tables
+from substrate.world.database import run
+from substrate.world.events import Event, decode
+from substrate.world.model import Category, Kind, Link, Memory, MemoryStatus, Rights, Tier
+from substrate.world.memories import Remembering
+from substrate.world.principal import MEMORY_COLUMNS, ScopeRef, as_id, memory_of
+
+MOST = 1_000
+EVENT_COLUMNS = (
+    "e.house_id, e.seq, e.event_id, e.scope_id, e.subject_id, e.version, e.type, e.schema_version, e.actor_id, e.runtime,"
+    " e.session_id, e.run_id, e.causation_id, e.correlation_id, e.occurred_at, e.recorded_at, e.hash, e.data, e.body"
+)
+
+
+def event_of(row: Sequence[Any]) -> Event:
+    """A stored row of `EVENT_COLUMNS`, decoded."""
+    *envelope, data, body = row
+    payload = decode(envelope[6], envelope[7], data, body)
+    return Event(*envelope, payload=payload, erased=body is None)
+
+
+class Page(NamedTuple):
+    """One page of a listing; `next` continues it, and is None at the end."""
+
+    memories: list[Memory]
+    next: str | None
+
+
+class Reach(NamedTuple):
+    """A scope that a principal reaches, with what it may do there and how near it is (0 is oneself)."""
+
+    scope: UUID
+    rights: Rights
+    nearness: int
+
+
+class Reading(Remembering):
+    """What an agent can read from the records."""
+
+    def rights(self) -> list[Reach]:
+        """The scopes this credential reaches, nearest first."""
+        rows = self._rows("SELECT scope_id, rights, nearness FROM my_rights(%s, %s)")
+        return sorted(
+            (Reach(scope, Rights(rights), near) for scope, rights, near in rows), key=lambda r: (r.nearness, r.scope)
+        )
+
+    def get(self, memory: UUID | str) -> Memory:
+        """The memory as it is now, whatever its status. Raises `NotFound` alike for what is not there or not yours."""
+        return self._current(memory)
+
+    def get_by_key(self, key: str, *, scope: ScopeRef | None = None) -> Memory:
+        """The active memory with this key: in `scope`, or in the nearest scope that has one."""
+        reach = [r for r in self.rights() if r.rights & 1 and (scope is None or r.scope == self._scope_id(scope))]
+        order = [r.scope for r in reach]
+        with self._reading() as connection:
+            row = connection.execute(
+                f"SELECT {MEMORY_COLUMNS} FROM memories m WHERE m.parent_id = ANY (%s) AND m.key = %s AND m.status = 'active'"
+                " ORDER BY array_position(%s, m.parent_id) LIMIT 1",
+                (order, key, order),
+            ).fetchone()
+        if row is None:
+            raise NotFound("memory with key", repr(key))
+        return memory_of(row)
+
+    def list(
+        self,
+        *,
+        scope: ScopeRef | None = None,
+        kind: Kind | None = None,
+        category: Category | None = None,
+        tier: Tier | None = None,
+        status: MemoryStatus | None = "active",
+        tags: Iterable[str] = (),
+        key_prefix: str | None = None,
+        taught_by: UUID | None = None,
+        learned_after: datetime | None = None,
+        learned_before: datetime | None = None,
+        include_expired: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+        newest_first: bool = True,
+    ) -> Page:
+        """Memories of the scopes one reads, by the time they were learned; filters apply before the limit.
+
+        `after` is the `next` of the page before. Pages are by keyset: the last costs what the first does.
+        """
+        if not 1 <= limit <= MOST:
+            raise InvalidInput(f"limit: {limit} is not between 1 and {MOST}")
+        m = tables.memories.c
+        scopes = [r.scope for r in self.rights() if r.rights & 1]
+        if scope is not None:
+            wanted = self._scope_id(scope)
+            if wanted not in scopes:
+                raise NotFound("scope", wanted)
+            scopes = [wanted]
+        exact = {m.kind: kind, m.category: category, m.tier: tier, m.status: status, m.taught_by: taught_by}
+        where: list[ColumnElement[bool]] = [m.parent_id == any_(bindparam("scopes", scopes, type_=ARRAY(Uuid)))]
+        where += [column == value for column, value in exact.items() if value is not None]
+        if tags := tuple(tags):
+            where.append(m.tags.contains(list(tags)))
+        if key_prefix is not None:
+            where.append(func.starts_with(m.key, key_prefix))
+        if learned_after is not None:
+            where.append(m.learned_at >= _zoned(learned_after, "learned_after"))
+        if learned_before is not None:
+            where.append(m.learned_at < _zoned(learned_before, "learned_before"))
+        if not include_expired:
+            where.append(or_(m.expires_at.is_(None), m.expires_at > func.now()))
+        place = tuple_(m.learned_at, m.id)
+        if after is not None:
+            mark = tuple_(*_mark(after))
+            where.append(place < mark if newest_first else place > mark)
+        order = (m.learned_at.desc(), m.id.desc()) if newest_first else (m.learned_at, m.id)
+        columns = [m[name] for name in Memory.model_fields]
+        with self._reading() as connection:
+            rows = run(connection, select(*columns).where(and_(*where)).order_by(*order).limit(limit + 1)).fetchall()
+        found = [memory_of(row) for row in rows[:limit]]
+        return Page(found, _cursor(found[-1]) if len(rows) > limit else None)
+
+    def links(self, memory: UUID | str) -> list[Link]:
+        """The links from and to a memory whose other end one may read too."""
+        ident = self._current(memory).id
+        with self._reading() as connection:
+            rows = connection.execute(
+                "SELECT house_id, from_id, relation, to_id, weight FROM links WHERE from_id = %s OR to_id = %s"
+                " ORDER BY from_id, relation, to_id",
+                (ident, ident),
+            ).fetchall()
+        return [Link(**dict(zip(Link.model_fields, row, strict=True))) for row in rows]
+
+    def position_of(self, at: datetime) -> int:
+        """The last seq at or before a time."""
+        (row,) = self._rows("SELECT position_at(%s, %s, %s, %s)", self.house, _zoned(at, "at"))
+        return int(row[0])
+
+
+def _zoned(at: datetime, name: str) -> datetime:
+    if at.tzinfo is None:
+        raise InvalidInput(f"{name}: a time needs a time zone; use datetime.now(timezone.utc)")
+    return at
+
+
+def _cursor(last: Memory) -> str:
+    text = json.dumps([last.learned_at.isoformat(), str(last.id)])
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def _mark(cursor: str) -> tuple[datetime, UUID]:
+    try:
+        at, ident = json.loads(base64.urlsafe_b64decode(cursor))
+        return datetime.fromisoformat(at), as_id(ident)
+    except (ValueError, TypeError, NotFound):
+        raise InvalidInput("after: this is not a cursor that a listing gave you") from None

@@ -1,0 +1,222 @@
+"""The tables, as SQLAlchemy Core sees them. The migrations make them; a test compares the two."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import DOMAIN, JSONB, TIMESTAMP
+
+SCHEMA = "substrate"
+metadata = MetaData(schema=SCHEMA)
+
+When = TIMESTAMP(timezone=True)
+RightsMask = DOMAIN("rights", SmallInteger, schema=SCHEMA)
+
+
+def _id(name: str = "id", *, key: bool = True) -> Column[object]:
+    return Column(name, Uuid, primary_key=key, nullable=False)
+
+
+scopes = Table(
+    "scopes",
+    metadata,
+    _id(),
+    Column("house_id", Uuid, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("parent_id", Uuid, ForeignKey("substrate.scopes.id")),
+    Column("name", Text),
+    Column("human", Boolean, nullable=False),
+    Column("settings", JSONB, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("created_at", When, nullable=False),
+    Column("updated_at", When, nullable=False),
+    Index("scopes_house", "house_id"),
+)
+Index("scopes_name", scopes.c.parent_id, scopes.c.name, unique=True, postgresql_where=text("status = 'active'"))
+
+memories = Table(
+    "memories",
+    metadata,
+    _id(),
+    Column("house_id", Uuid, nullable=False),
+    Column("parent_id", Uuid, ForeignKey("substrate.scopes.id"), nullable=False),
+    Column("key", Text),
+    Column("kind", Text, nullable=False),
+    Column("title", Text),
+    Column("description", Text),
+    Column("content", Text),
+    Column("tags", ARRAY(Text), nullable=False),
+    Column("concept_tags", ARRAY(Text), nullable=False),
+    Column("category", Text, nullable=False),
+    Column("tier", Text, nullable=False),
+    Column("confidence", Double),
+    Column("valid_from", When),
+    Column("valid_to", When),
+    Column("point_in_time", When),
+    Column("expires_at", When),
+    Column("status", Text, nullable=False),
+    Column("superseded_by", Uuid),
+    Column("taught_by", Uuid, nullable=False),
+    Column("held", Boolean, nullable=False),
+    Column("reinforcements", Integer, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("content_version", Integer, nullable=False),
+    Column("learned_at", When, nullable=False),
+    Column("updated_at", When, nullable=False),
+    Index("memories_learned", "parent_id", "learned_at", "id"),
+    Index("memories_house", "house_id", "id"),
+    Index("memories_taught_by", "taught_by"),
+)
+_active_key = text("status = 'active' AND key IS NOT NULL")
+Index("memories_key", memories.c.parent_id, memories.c.key, unique=True, postgresql_where=_active_key)
+_expiring = text("expires_at IS NOT NULL AND status = 'active'")
+Index("memories_expiry", memories.c.expires_at, postgresql_where=_expiring)
+Index("memories_superseded_by", memories.c.superseded_by, postgresql_where=text("superseded_by IS NOT NULL"))
+
+events = Table(
+    "events",
+    metadata,
+    _id("house_id"),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("event_id", Uuid, nullable=False),
+    Column("scope_id", Uuid, nullable=False),
+    Column("subject_id", Uuid, nullable=False),
+    Column("version", Integer),
+    Column("type", Text, nullable=False),
+    Column("schema_version", SmallInteger, nullable=False),
+    Column("actor_id", Uuid, nullable=False),
+    Column("runtime", Text),
+    Column("session_id", Text),
+    Column("run_id", Text),
+    Column("causation_id", Uuid),
+    Column("correlation_id", Uuid),
+    Column("data", Text, nullable=False),
+    Column("body", Text),
+    Column("salt", LargeBinary),
+    Column("commitment", LargeBinary, nullable=False),
+    Column("occurred_at", When, nullable=False),
+    Column("recorded_at", When, nullable=False),
+    Column("prev_hash", LargeBinary, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Index("events_event_id", "house_id", "event_id", unique=True),
+    Index("events_subject", "subject_id", "seq"),
+    Index("events_scope", "scope_id", "seq"),
+    Index("events_actor", "actor_id", "seq"),
+    Index("events_recorded_at", "house_id", "recorded_at"),
+)
+for _name, _column in (
+    ("session", "session_id"),
+    ("run", "run_id"),
+    ("runtime", "runtime"),
+    ("correlation", "correlation_id"),
+):
+    Index(
+        f"events_{_name}",
+        events.c.house_id,
+        events.c[_column],
+        events.c.seq,
+        postgresql_where=text(f"{_column} IS NOT NULL"),
+    )
+
+links = Table(
+    "links",
+    metadata,
+    Column("house_id", Uuid, nullable=False),
+    Column("from_id", Uuid, ForeignKey("substrate.memories.id"), primary_key=True),
+    Column("relation", Text, primary_key=True),
+    Column("to_id", Uuid, ForeignKey("substrate.memories.id"), primary_key=True),
+    Column("weight", Double, nullable=False),
+    Index("links_to", "to_id"),
+    Index("links_house", "house_id"),
+)
+
+placements = Table(
+    "placements",
+    metadata,
+    Column("scope_id", Uuid, ForeignKey("substrate.scopes.id"), primary_key=True),
+    Column("house_id", Uuid, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("parent_id", Uuid),
+    Column("members", RightsMask, nullable=False),
+    Column("memories_max", Integer),
+    Column("writes_per_minute", Integer),
+    Column("legal_hold", Boolean, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("from_seq", BigInteger, nullable=False),
+    Column("to_seq", BigInteger, primary_key=True, autoincrement=False),
+    Index("placements_house", "house_id", "from_seq"),
+    Index("placements_parent", "parent_id", "to_seq"),
+)
+
+grants = Table(
+    "grants",
+    metadata,
+    Column("house_id", Uuid, nullable=False),
+    Column("scope_id", Uuid, ForeignKey("substrate.scopes.id"), primary_key=True),
+    Column("grantee_id", Uuid, ForeignKey("substrate.scopes.id"), primary_key=True),
+    Column("rights", RightsMask, nullable=False),
+    Column("from_seq", BigInteger, nullable=False),
+    Column("to_seq", BigInteger, primary_key=True, autoincrement=False),
+    Index("grants_scope", "scope_id", "to_seq"),
+    Index("grants_house", "house_id", "from_seq"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    _id(),
+    Column("house_id", Uuid, nullable=False),
+    Column("principal_id", Uuid, ForeignKey("substrate.scopes.id"), nullable=False),
+    Column("hash", LargeBinary),
+    Column("rights", RightsMask, nullable=False),
+    Column("issued_at", When, nullable=False),
+    Column("expires_at", When),
+    Column("revoked_at", When),
+    Index("tokens_principal", "principal_id"),
+)
+
+proposals = Table(
+    "proposals",
+    metadata,
+    _id(),
+    Column("house_id", Uuid, nullable=False),
+    Column("memory_id", Uuid, nullable=False),
+    Column("memory_version", Integer, nullable=False),
+    Column("to_scope", Uuid, ForeignKey("substrate.scopes.id"), nullable=False),
+    Column("proposed_by", Uuid, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("decided_by", Uuid),
+    Column("promoted_id", Uuid),
+    Column("proposed_at", When, nullable=False),
+    Column("decided_at", When),
+    Index("proposals_to", "to_scope", "status"),
+    Index("proposals_memory", "memory_id"),
+    Index("proposals_house", "house_id"),
+)
+
+derivations = Table(
+    "derivations",
+    metadata,
+    Column("house_id", Uuid, nullable=False),
+    Column("memory_id", Uuid, ForeignKey("substrate.memories.id"), primary_key=True),
+    Column("source_id", Uuid, primary_key=True),
+    Column("source_version", Integer, primary_key=True, autoincrement=False),
+    Index("derivations_source", "source_id"),
+    Index("derivations_house", "house_id"),
+)

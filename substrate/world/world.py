@@ -1,0 +1,134 @@
+"""The world as a whole: open it, found houses in it, and come in as an agent."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import NamedTuple, Self
+from uuid import UUID
+
+from substrate.errors import NotAuthenticated
+from substrate.settings import Settings
+from substrate.world import events as e
+from substrate.world import migrate
+from substrate.world.append import Context, Writer
+from substrate.world.commit import GroupCommit
+from substrate.world.credential import Credential, Token
+from substrate.world.database import Database
+from substrate.world.ids import new_id
+from substrate.world.model import Rights, Scope
+from substrate.world.principal import Engine, Principal, checked
+from substrate.world.reading import Reading
+from substrate.world.scopes import Governing, scope_created, scope_draft
+from substrate.world.server import EmbeddedServer
+from substrate.world.server.cluster import APP
+
+
+class Agent(Reading, Governing):
+    """An agent, human or bot, with its credential: everything it may do, and nothing else.
+
+    | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
+    | to relate              | `link`, `unlink`, `links` |
+    | to read                | `get`, `get_by_key`, `list`, `rights` |
+    | to govern              | `create_group`, `create_agent`, `rename`, `move`, `remove`, `configure`, `grant`, `revoke` |
+    | to come in             | `issue_token`, `revoke_token`, `tokens` |
+    """
+
+    def within(self, *, session: str | None = None, run: str | None = None, causation: UUID | None = None) -> Agent:
+        """The same agent, whose events all say that they come from this session or run."""
+        base = self._context
+        context = Context(base.runtime, session or base.session, run or base.run, causation or base.causation)
+        return Agent(self._engine, self._credential, context)
+
+
+class Founded(NamedTuple):
+    """A new house, its owner, and the owner's token, which is shown this once."""
+
+    house: Scope
+    owner: Agent
+    token: str
+
+
+class World:
+    """A connection to the shared truth. Close it, or use it as a context manager."""
+
+    def __init__(self, engine: Engine, runtime: str | None = None) -> None:
+        self._engine = engine
+        self._runtime = runtime
+
+    @classmethod
+    def open(
+        cls,
+        *,
+        app_url: str | None = None,
+        owner_url: str | None = None,
+        settings: Settings | None = None,
+        runtime: str | None = None,
+    ) -> Self:
+        """Connect as the application's role, and check that role, durability and schema before anything else.
+
+        Without a URL here or in the settings, the embedded server is started (and migrated) and used.
+        `runtime` names this process in the provenance of every event it writes.
+        """
+        settings = settings or Settings()
+        app, owner = _urls(settings, app_url, owner_url)
+        database = Database(app, pool_size=settings.pool_size)
+        database.open(allow_unsafe_durability=settings.allow_unsafe_durability)
+        writer = Writer(database)
+        return cls(Engine(database, writer, GroupCommit(writer), settings, owner), runtime)
+
+    def close(self) -> None:
+        self._engine.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def found_house(self, name: str, owner: str, *, human: bool = True, members: str = "rw") -> Founded:
+        """A new house with its first agent, who owns it: rights rwx, on the house and over all that will live in it."""
+        house_id, owner_id = new_id(), new_id()
+        who = Principal(self._engine, Credential(owner_id, house_id), Context(runtime=self._runtime))
+        house_draft, house = scope_draft(
+            who, None, scope_created("house", name, None, human=False, members=members), house_id, house_id, None
+        )
+        owner_draft, _ = scope_draft(
+            who, None, scope_created("agent", owner, house_id, human=human, members="-"), house_id, owner_id, None
+        )
+        agent = Agent(self._engine, who._credential, who._context)  # noqa: SLF001 - one family
+        grant = agent._event(house_id, house_id, checked(e.GrantChanged, grantee=owner_id, rights=7))  # noqa: SLF001
+        token = Token.new()
+        issued = agent._event(  # noqa: SLF001
+            owner_id, owner_id, checked(e.TokenIssued, token=token.id, rights=7), record={"hash": token.hash.hex()}
+        )
+        self._engine.writer.govern([house_draft, owner_draft, grant, issued])
+        return Founded(house, self.agent(str(token)), str(token))
+
+    def agent(self, token: str) -> Agent:
+        """Come in with a token. Raises `NotAuthenticated`, which never says what was wrong with it."""
+        parsed = Token.parse(token)
+        rows = self._engine.database.rows(
+            "SELECT principal_id, house_id FROM authenticate(%s, %s)", (parsed.id, parsed.hash)
+        )
+        if not rows:
+            raise NotAuthenticated("the token is unknown, expired or revoked; ask for a new one")
+        principal, house = rows[0]
+        return Agent(self._engine, Credential(principal, house, parsed.id), Context(runtime=self._runtime))
+
+    def trusted_agent(self, agent: UUID, house: UUID) -> Agent:
+        """An agent vouched for by this process, without a token: for runtimes that host agents they authenticated."""
+        return Agent(self._engine, Credential(agent, house), Context(runtime=self._runtime))
+
+
+def _urls(settings: Settings, app_url: str | None, owner_url: str | None) -> tuple[str, str | None]:
+    owner = owner_url or (settings.owner_url.get_secret_value() if settings.owner_url else None)
+    if app_url:
+        return app_url, owner
+    if settings.database_url:
+        return settings.database_url.get_secret_value(), owner
+    server = EmbeddedServer(settings.home)
+    server.start()
+    migrate.upgrade(server.owner_url, APP)
+    return server.app_url, server.owner_url
