@@ -102,8 +102,6 @@ def server_environment() -> dict[str, str]:
 
 def initialise(binaries: Binaries, place: Place, account: Account, passwords: Passwords, lock: int) -> None:
     """Make the data folder: complete and in its place, or not at all."""
-    # Whoever made a staging folder that is still here was killed; and is dead, for we hold the lock.
-    shutil.rmtree(place.staging, ignore_errors=True)
     make_folder(place.staging, owner=account)
     password_file = place.staging / "password"
     write_private(password_file, passwords.superuser, account)

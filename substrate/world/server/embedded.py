@@ -155,8 +155,12 @@ class EmbeddedServer:
     def _start_stopped(self, account: Account, waiting: Waiting, lock: int) -> None:
         place = settle(self._base, account)
         binaries = self._executable(self._find(place), account)
+        if place.staging.exists():  # whoever left it was killed, and is dead, for we hold the lock
+            shutil.rmtree(place.staging)
+        # Kept before anything uses them, and never made anew for data that has others.
+        is_new = not place.is_initialised and not self._password_file.exists()
+        passwords = Passwords.make(self._password_file) if is_new else self._passwords()
         if not place.is_initialised:
-            passwords = self._passwords() if self._password_file.exists() else Passwords.make(self._password_file)
             cluster.initialise(binaries, place, account, passwords, lock)
         cluster.configure(place, place.data, account)
         postmaster = Postmaster(place, account)
