@@ -157,18 +157,20 @@ CREATE FUNCTION erase_text(house uuid, subjects uuid[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
 BEGIN
     UPDATE events SET body = NULL, salt = NULL
-     WHERE subject_id = ANY (subjects) AND house_id = house AND body IS NOT NULL;
-    UPDATE proposals SET status = 'withdrawn' WHERE memory_id = ANY (subjects) AND house_id = house AND status = 'pending';
+     WHERE subject_id = ANY (subjects) AND house_id IS NOT DISTINCT FROM house AND body IS NOT NULL;
+    UPDATE proposals SET status = 'withdrawn' WHERE memory_id = ANY (subjects) AND house_id IS NOT DISTINCT FROM house AND status = 'pending';
 END $$;
 
 -- Append a batch: one round trip, one status row per event, and an item that fails never fails its neighbours.
 -- Items are sorted so that records and heads are always locked in one order. No item of a batch may share a subject,
 -- a key or an event id with another: the sender puts such items into successive batches.
--- plan_cache_mode and enable_seqscan: the plans are made while tables are small and must still be right at a million.
+-- The plans are made while the tables are small, kept by the session, and must still be right at a million rows: so only
+-- look-ups by index are allowed, row by row. A hash join over an empty table is cheaper on the day it is planned.
 CREATE FUNCTION append(items json)
 RETURNS TABLE (item integer, status text, seq bigint, recorded_at timestamptz, detail text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp
-SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     login text := (SELECT kind FROM logins WHERE role = session_user);
@@ -227,7 +229,7 @@ BEGIN
                o.seq::text AS detail
           FROM unnest(evs) WITH ORDINALITY e
           LEFT JOIN event_rules rule ON rule.type = e.type
-          LEFT JOIN events o ON o.house_id = e.house_id AND o.event_id = e.event_id
+          LEFT JOIN events o ON o.event_id = e.event_id AND o.house_id IS NOT DISTINCT FROM e.house_id
           LEFT JOIN memories m ON m.id = e.subject_id
           LEFT JOIN placements p ON p.scope_id = e.scope_id AND p.to_seq = forever
           LEFT JOIN rights_of(actors, 9223372036854775806) r ON r.principal_id = e.actor_id AND r.scope_id = e.scope_id
@@ -386,13 +388,15 @@ BEGIN
         places := chain_events(written, houses, rights_seen);
     END IF;
 
-    RETURN QUERY SELECT w.item, 'ok', p.seq, p.recorded_at, NULL::text
-                   FROM unnest(written) WITH ORDINALITY w
-                   JOIN unnest(places) WITH ORDINALITY p (seq, recorded_at, ord) ON p.ord = w.ordinality;
+    RETURN QUERY SELECT w.item, 'ok', w.seq, w.recorded_at, NULL::text
+                   FROM ROWS FROM (unnest(written), unnest(places)) AS w (
+                       item, step, size, house_id, event_id, scope_id, subject_id, expected_version, type, schema_version,
+                       actor_id, token_id, runtime, session_id, run_id, causation_id, correlation_id, data, body,
+                       occurred_at, record, seq, recorded_at);
     IF NOT all_good THEN
         RETURN QUERY SELECT e.item, verdicts[e.ordinality], o.seq, o.recorded_at, details[e.ordinality]
                        FROM unnest(evs) WITH ORDINALITY e
-                       LEFT JOIN events o ON verdicts[e.ordinality] = 'repeat' AND o.house_id = e.house_id AND o.event_id = e.event_id
+                       LEFT JOIN events o ON verdicts[e.ordinality] = 'repeat' AND o.event_id = e.event_id AND o.house_id IS NOT DISTINCT FROM e.house_id
                       WHERE verdicts[e.ordinality] <> 'ok';
     END IF;
 END $$;

@@ -12,7 +12,5 @@ GRANT EXECUTE ON FUNCTION
     read_stream(uuid, uuid, uuid, bigint, bigint), may_audit(uuid, uuid, uuid),
     read_chain(uuid, uuid, uuid, bigint, integer), read_records(uuid, uuid, uuid, text, text, integer),
     read_proposals(uuid, uuid, text), erasure_targets(uuid, uuid, uuid, text, text), retention_due(uuid),
-    import_begin(uuid), import_rows(uuid, text, json), import_end(uuid, bigint), houses(), house_agents(uuid),
-    event_hash(bytea, uuid, bigint, uuid, uuid, uuid, integer, text, smallint, uuid, text, text, text, uuid, uuid, text,
-               timestamptz, timestamptz, bytea), netstring(text), microseconds(timestamptz)
+    import_begin(uuid), import_rows(uuid, text, json), import_end(uuid, bigint), houses(), house_agents(uuid)
     TO {role};

@@ -1,13 +1,13 @@
 """The bytes that are hashed: canonical JSON, netstrings, commitments and the chain.
 
-The database computes the same in SQL (`event_hash`); golden vectors in the tests keep the two agreed.
+The database computes the same in SQL (`chain_events`); golden vectors in the tests keep the two agreed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -41,19 +41,15 @@ def netstrings(fields: Iterable[object | None]) -> str:
     return "".join("-" if field is None else f"{len(str(field).encode())}:{field}" for field in fields)
 
 
-#: The order in which an event's fields enter its hash.
+#: The order in which an event's fields enter its hash. Its position comes last: the database hashes the rest beforehand.
 HASHED = (
-    "house_id", "seq", "event_id", "scope_id", "subject_id", "version", "type", "schema_version", "actor_id", "runtime",
+    "house_id", "event_id", "scope_id", "subject_id", "version", "type", "schema_version", "actor_id", "runtime",
     "session_id", "run_id", "causation_id", "correlation_id", "data",
 )  # fmt: skip
 
 
-def event_hash(prev_hash: bytes, event: dict[str, Any], commitment: bytes) -> bytes:
+def event_hash(prev_hash: bytes, event: Mapping[str, Any], commitment: bytes) -> bytes:
     """The hash that the event must have, standing after `prev_hash`."""
-    fields = [
-        "v1",
-        *(event[name] for name in HASHED),
-        microseconds(event["occurred_at"]),
-        microseconds(event["recorded_at"]),
-    ]
-    return hashlib.sha256(prev_hash + netstrings(fields).encode() + commitment).digest()
+    fields = ["v1", *(event[name] for name in HASHED), microseconds(event["occurred_at"])]
+    position = [event["seq"], microseconds(event["recorded_at"])]
+    return hashlib.sha256(prev_hash + netstrings([*fields, *position]).encode() + commitment).digest()

@@ -344,7 +344,8 @@ class Remembering(Principal):
 
         with self._reading() as connection:
             row = connection.execute(
-                f"SELECT {EVENT_COLUMNS} FROM events e WHERE house_id = %s AND event_id = %s", (self.house, event_id)
+                f"SELECT {EVENT_COLUMNS} FROM events e WHERE event_id = %s AND house_id IS NOT DISTINCT FROM %s",
+                (event_id, self.house),
             ).fetchone()
         return event_of(row) if row else None
 

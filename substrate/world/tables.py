@@ -114,11 +114,10 @@ events = Table(
     Column("recorded_at", When, nullable=False),
     Column("prev_hash", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),
-    Index("events_event_id", "house_id", "event_id", unique=True),
+    Index("events_event_id", "event_id", "house_id", unique=True),
     Index("events_subject", "subject_id", "seq"),
     Index("events_scope", "scope_id", "seq"),
     Index("events_actor", "actor_id", "seq"),
-    Index("events_recorded_at", "house_id", "recorded_at"),
 )
 for _name, _column in (
     ("session", "session_id"),
@@ -161,7 +160,7 @@ placements = Table(
     Column("from_seq", BigInteger, nullable=False),
     Column("to_seq", BigInteger, primary_key=True, autoincrement=False),
     Index("placements_house", "house_id", "from_seq"),
-    Index("placements_parent", "parent_id", "to_seq"),
+    Index("placements_parent", "parent_id"),
 )
 
 grants = Table(
