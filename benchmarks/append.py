@@ -1,0 +1,102 @@
+"""How fast the whole public `remember` is, against the floor of a bare INSERT on the same server in the same run.
+
+python benchmarks/append.py            five rounds, a few minutes
+python benchmarks/append.py --quick    three short rounds, under a minute
+python benchmarks/append.py --json     the same rows, for a program
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks import report
+from benchmarks.report import Measure, Row, compared
+from benchmarks.setting import Floor, migrated, opened, server, text, throughput
+from substrate.errors import SubstrateError
+from substrate.world.memories import NewMemory
+from substrate.world.world import Agent, World
+
+HOUSES = 64
+BULK = 1_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how often; the quick form shows the direction, not the figure."""
+
+    rounds: int
+    seconds: float
+
+
+FULL = Plan(rounds=5, seconds=2.0)
+QUICK = Plan(rounds=3, seconds=0.5)
+
+
+def remembering(agents: list[Agent], threads: int, seconds: float) -> float:
+    """Each thread remembers, house after house."""
+    houses = len(agents)
+    return throughput(
+        [
+            lambda number, thread=thread: agents[(thread * 7 + number) % houses].remember(text(number))  # type: ignore[misc]
+            for thread in range(threads)
+        ],
+        seconds,
+    )
+
+
+def bulk(agent: Agent, seconds: float) -> float:
+    memories = [NewMemory(content=text(number)) for number in range(BULK)]
+
+    def learn(_: int) -> None:
+        failed = [answer for answer in agent.remember_many(memories) if isinstance(answer, SubstrateError)]
+        if failed:
+            raise failed[0]
+
+    return throughput([learn], seconds, of_each=BULK)
+
+
+def write_cases(world: World, floor: Floor, plan: Plan) -> dict[str, Measure]:
+    agents = [world.found_house(f"house {number}", "ana").owner for number in range(HOUSES)]
+    seconds = plan.seconds
+    return {
+        "floor, 1 thread": lambda: floor.measure(1, seconds),
+        "remember, 1 thread": lambda: remembering(agents[:1], 1, seconds),
+        "floor, 16 threads": lambda: floor.measure(16, seconds),
+        "remember, 16 threads, 64 houses": lambda: remembering(agents, 16, seconds),
+        "remember, 16 threads, 1 house": lambda: remembering(agents[:1], 16, seconds),
+        "remember_many, 1,000 at a time": lambda: bulk(agents[0], seconds),
+    }
+
+
+def write_rows(median: dict[str, float]) -> Iterator[Row]:
+    one, sixteen = median["floor, 1 thread"], median["floor, 16 threads"]
+    for case, floor, at_least in (
+        ("remember, 1 thread", one, 0.5),
+        ("remember, 16 threads, 64 houses", sixteen, 0.7),
+        ("remember, 16 threads, 1 house", sixteen, 0.7),
+        ("remember_many, 1,000 at a time", one, 8),
+    ):
+        yield compared(case, median[case], "memories/s", floor, at_least=at_least)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--json", action="store_true", help="a list of rows instead of tables")
+    parser.add_argument("--url", help="a server whose role may create roles and databases; else one of our own")
+    options = parser.parse_args()
+    plan = QUICK if options.quick else FULL
+    with server(options.url) as cluster, migrated(cluster) as urls, opened(urls) as world:
+        cases = write_cases(world, Floor(urls), plan)
+        median = report.interleaved(plan.rounds, cases, sys.stderr if sys.stderr.isatty() else None)
+        rows = list(write_rows(median))
+        title = f"remember against a bare INSERT ({cluster.describe()}; medians of {plan.rounds} interleaved rounds)"
+    met = report.show(title, rows, form="json" if options.json else "table")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
