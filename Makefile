@@ -42,7 +42,7 @@ crash: .venv  ## the long crash test: more rounds, more writers
 	$(BIN)/python -m pytest tests/chaos -m long -s
 
 bench: $(VENV)/.installed-bench  ## run every benchmark; each prints a table of ratios
-	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(BIN)/python $$script; done
 
 lint: .venv  ## formatting, rules, types, layers
 	$(BIN)/ruff format --check $(CHECKED)

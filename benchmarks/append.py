@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks import report
-from benchmarks.report import Measure, Row, compared
+from benchmarks.growth import growth_rows, houses_of
+from benchmarks.peers import EVENTSOURCING, LANGGRAPH, peer_cases
+from benchmarks.report import Measure, Row, compared, missing
 from benchmarks.setting import Floor, migrated, opened, server, text, throughput
 from substrate.errors import SubstrateError
 from substrate.world.memories import NewMemory
@@ -21,6 +23,8 @@ from substrate.world.world import Agent, World
 
 HOUSES = 64
 BULK = 1_000
+#: Where the peers are compared with.
+PEER_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,12 @@ class Plan:
 
     rounds: int
     seconds: float
+    sizes: tuple[int, ...]
+    calls: int
 
 
-FULL = Plan(rounds=5, seconds=2.0)
-QUICK = Plan(rounds=3, seconds=0.5)
+FULL = Plan(rounds=5, seconds=2.0, sizes=(1_000, 100_000, 1_000_000), calls=1_000)
+QUICK = Plan(rounds=3, seconds=0.4, sizes=(1_000, 10_000, 50_000), calls=200)
 
 
 def remembering(agents: list[Agent], threads: int, seconds: float) -> float:
@@ -68,6 +74,8 @@ def write_cases(world: World, floor: Floor, plan: Plan) -> dict[str, Measure]:
         "remember, 16 threads, 64 houses": lambda: remembering(agents, 16, seconds),
         "remember, 16 threads, 1 house": lambda: remembering(agents[:1], 16, seconds),
         "remember_many, 1,000 at a time": lambda: bulk(agents[0], seconds),
+        "floor, 8 threads": lambda: floor.measure(PEER_THREADS, seconds),
+        "remember, 8 threads, 1 house": lambda: remembering(agents[1:2], PEER_THREADS, seconds),
     }
 
 
@@ -82,20 +90,54 @@ def write_rows(median: dict[str, float]) -> Iterator[Row]:
         yield compared(case, median[case], "memories/s", floor, at_least=at_least)
 
 
+def peer_rows(median: dict[str, float]) -> Iterator[Row]:
+    ours = median["remember, 8 threads, 1 house"]
+    yield compared("remember, 8 threads, 1 house", ours, "memories/s", median["floor, 8 threads"])
+    for peer in (EVENTSOURCING, LANGGRAPH):
+        case = f"the same beside {peer}"
+        if peer in median:
+            yield compared(case, ours, "memories/s", median[peer], at_least=2)
+        else:
+            yield missing(case, "memories/s", f"{peer} is not installed; `make bench` installs it", "≥ 2")
+
+
+def measure(url: str | None, plan: Plan) -> tuple[str, dict[str, list[Row]]]:
+    """Everything, on one server: what it ran on, and the rows of each table."""
+    progress = sys.stderr if sys.stderr.isatty() else None
+    with server(url) as cluster:
+        with (
+            migrated(cluster) as urls,
+            opened(urls) as world,
+            peer_cases(cluster, PEER_THREADS, plan.seconds) as peers,
+        ):
+            cases = write_cases(world, Floor(urls), plan) | peers
+            writing = report.interleaved(plan.rounds, cases, progress)
+        with houses_of(plan.sizes, cluster, lambda words: print(words, file=sys.stderr)) as grown:
+            asking = {name: case for house in grown for name, case in house.cases(plan.calls).items()}
+            reading = report.interleaved(plan.rounds, asking, progress)
+        return cluster.describe(), {
+            "remember, against a bare INSERT of the same text": list(write_rows(writing)),
+            "remember, beside others": list(peer_rows(writing)),
+            "cost by size of the stream, against the smallest": list(growth_rows(plan.sizes, reading)),
+        }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, smaller streams")
     parser.add_argument("--json", action="store_true", help="a list of rows instead of tables")
     parser.add_argument("--url", help="a server whose role may create roles and databases; else one of our own")
     options = parser.parse_args()
     plan = QUICK if options.quick else FULL
-    with server(options.url) as cluster, migrated(cluster) as urls, opened(urls) as world:
-        cases = write_cases(world, Floor(urls), plan)
-        median = report.interleaved(plan.rounds, cases, sys.stderr if sys.stderr.isatty() else None)
-        rows = list(write_rows(median))
-        title = f"remember against a bare INSERT ({cluster.describe()}; medians of {plan.rounds} interleaved rounds)"
-    met = report.show(title, rows, form="json" if options.json else "table")
-    return 0 if met else 1
+    served_by, tables = measure(options.url, plan)
+    rows = [row for table in tables.values() for row in table]
+    if options.json:
+        sys.stdout.write(report.as_json(rows))
+    else:
+        print(f"{served_by}; medians of {plan.rounds} interleaved rounds\n")
+        for title, table in tables.items():
+            sys.stdout.write(report.as_table(title, table))
+    return 0 if report.all_met(rows) else 1
 
 
 if __name__ == "__main__":

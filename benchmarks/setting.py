@@ -19,17 +19,17 @@ from tests.servers import Cluster, DatabaseUrls, embedded_cluster, temporary_rol
 #: What one thread does once; the argument is its number of the repetition.
 Act = Callable[[int], object]
 
-_WORDS = (
+_VOCABULARY = (
     "the user prefers tea over coffee in morning and asked to be reminded of every meeting with Dana about quarterly "
     "report which moved from Tuesday afternoon until Friday because train arrives late when it snows so they work at "
     "home kitchen table where Wi-Fi is weak unless router stands near window garden key lies under third flower pot"
-).split()
+)
 
 
 def make_texts(count: int = 2_000) -> list[str]:
     """Sentences of 10 to 60 words, the same ones in every run."""
-    chance = random.Random(7)
-    return [" ".join(chance.choices(_WORDS, k=chance.randint(10, 60))) for _ in range(count)]
+    chance, words = random.Random(7), _VOCABULARY.split()
+    return [" ".join(chance.choices(words, k=chance.randint(10, 60))) for _ in range(count)]
 
 
 TEXTS = make_texts()
