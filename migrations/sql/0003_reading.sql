@@ -65,21 +65,26 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT encode(sha256(convert_to(value::text, 'UTF8')), 'hex')
 $$;
 
+-- NULL for what is not a JSON object: `verify` names it, and goes on.
 CREATE FUNCTION body_digest(body text) RETURNS text
-LANGUAGE sql STABLE AS $$
-    SELECT coalesce(json_object_agg(b.key, CASE json_typeof(b.value)
-               WHEN 'array' THEN coalesce((SELECT json_agg(digest_of(v) ORDER BY n)
-                                             FROM json_array_elements(b.value) WITH ORDINALITY AS a (v, n)), '[]')
-               WHEN 'string' THEN to_json(digest_of(b.value)) ELSE b.value END), '{}')::text
-      FROM json_each(body::json) b
-$$;
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT coalesce(json_object_agg(b.key, CASE json_typeof(b.value)
+                       WHEN 'array' THEN coalesce((SELECT json_agg(digest_of(v) ORDER BY n)
+                                                     FROM json_array_elements(b.value) WITH ORDINALITY AS a (v, n)), '[]')
+                       WHEN 'string' THEN to_json(digest_of(b.value)) ELSE b.value END), '{}')::text
+              FROM json_each(body::json) b);
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+    RETURN NULL;
+END $$;
 
 CREATE FUNCTION array_digest(value text[]) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT digest_of(to_json(v)) FROM unnest(value) WITH ORDINALITY AS a (v, n) ORDER BY n)
 $$;
 
--- The whole chain of a house, with digests in the place of text, and whether each commitment still fits its text.
+-- The whole chain of a house, with digests in the place of text, and whether each commitment still fits its text (NULL
+-- where both text and salt are gone).
 CREATE FUNCTION read_chain(principal uuid, token uuid, house uuid, after bigint, most integer)
 RETURNS TABLE (seq bigint, event_id uuid, scope_id uuid, subject_id uuid, version integer, type text,
                schema_version smallint, actor_id uuid, runtime text, session_id text, run_id text, causation_id uuid,
@@ -93,20 +98,28 @@ BEGIN
             -- Text that no longer fits its commitment may be anything, so it is not parsed.
             CASE WHEN sha256(e.salt || convert_to(e.body, 'UTF8')) = e.commitment THEN body_digest(e.body) END,
             e.commitment, e.occurred_at, e.recorded_at, e.prev_hash, e.hash,
-            CASE WHEN e.body IS NOT NULL THEN sha256(e.salt || convert_to(e.body, 'UTF8')) = e.commitment END
+            CASE WHEN e.body IS NOT NULL OR e.salt IS NOT NULL
+                 THEN coalesce(sha256(e.salt || convert_to(e.body, 'UTF8')) = e.commitment, false) END
             FROM events e WHERE e.house_id = house AND e.seq > after ORDER BY e.seq LIMIT most;
     END IF;
 END $$;
 
--- The records of a house as they are stored, as JSON, text as digests: what a replay is compared with.
-CREATE FUNCTION read_records(principal uuid, token uuid, house uuid, what text, after text, most integer)
+-- The rows of a house as they are stored, as JSON, text as digests: what a replay is compared with. A row belongs to the
+-- house by its own word or by what it hangs on: permission asks no row for its house, so one that names another house
+-- would work here and be seen nowhere.
+CREATE FUNCTION read_records(principal uuid, token uuid, house uuid, what text)
 RETURNS TABLE (ident text, record json)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+DECLARE
+    within uuid[] := ARRAY(SELECT s.id FROM scopes s WHERE s.house_id = house);
 BEGIN
     IF NOT may_audit(principal, token, house) THEN
         RETURN;
     END IF;
     CASE what
+        WHEN 'head' THEN
+            RETURN QUERY SELECT h.house_id::text, to_json(x) FROM stream_head h, LATERAL (
+                SELECT h.seq, encode(h.hash, 'hex') AS hash, h.recorded_at, h.limited) x WHERE h.house_id = house;
         WHEN 'memories' THEN
             RETURN QUERY SELECT m.id::text, to_json(x) FROM memories m, LATERAL (
                 SELECT m.id, m.house_id, m.parent_id, digest_of(to_json(m.key)) AS key, m.kind,
@@ -115,37 +128,42 @@ BEGIN
                        array_digest(m.concept_tags) AS concept_tags, m.category, m.tier, m.confidence, m.valid_from,
                        m.valid_to, m.point_in_time, m.expires_at, m.status, m.superseded_by, m.taught_by, m.held,
                        m.reinforcements, m.version, m.content_version, m.learned_at, m.updated_at) x
-                WHERE m.house_id = house AND m.id > coalesce(nullif(after, ''), '00000000-0000-0000-0000-000000000000')::uuid
-                ORDER BY m.id LIMIT most;
+                WHERE m.house_id = house OR m.parent_id = ANY (within);
         WHEN 'scopes' THEN
             RETURN QUERY SELECT s.id::text, to_json(x) FROM scopes s, LATERAL (
                 SELECT s.id, s.house_id, s.kind, s.parent_id, digest_of(to_json(s.name)) AS name, s.human, s.settings,
-                       s.status, s.version, s.created_at, s.updated_at) x WHERE s.house_id = house ORDER BY s.id;
+                       s.status, s.version, s.created_at, s.updated_at) x WHERE s.house_id = house OR s.parent_id = ANY (within);
         WHEN 'placements' THEN
-            RETURN QUERY SELECT concat_ws(' ', p.scope_id, p.from_seq), to_json(p) FROM placements p WHERE p.house_id = house;
+            RETURN QUERY SELECT concat_ws(' ', p.scope_id, p.from_seq), to_json(p) FROM placements p
+                          WHERE p.house_id = house OR p.scope_id = ANY (within);
         WHEN 'grants' THEN
-            RETURN QUERY SELECT concat_ws(' ', g.scope_id, g.grantee_id, g.from_seq), to_json(g) FROM grants g WHERE g.house_id = house;
+            RETURN QUERY SELECT concat_ws(' ', g.scope_id, g.grantee_id, g.from_seq), to_json(g) FROM grants g
+                          WHERE g.house_id = house OR g.scope_id = ANY (within) OR g.grantee_id = ANY (within);
         WHEN 'tokens' THEN
             RETURN QUERY SELECT t.id::text, to_json(x) FROM tokens t, LATERAL (
-                SELECT t.id, t.house_id, t.principal_id, t.rights, t.issued_at, t.expires_at, t.revoked_at) x WHERE t.house_id = house;
+                SELECT t.id, t.house_id, t.principal_id, t.rights, t.issued_at, t.expires_at, t.revoked_at) x
+                WHERE t.house_id = house OR t.principal_id = ANY (within);
         WHEN 'links' THEN
-            RETURN QUERY SELECT concat_ws(' ', l.from_id, l.relation, l.to_id), to_json(l) FROM links l WHERE l.house_id = house;
+            RETURN QUERY SELECT concat_ws(' ', l.from_id, l.relation, l.to_id), to_json(l) FROM links l
+                          WHERE l.house_id = house OR l.from_id IN (SELECT m.id FROM memories m WHERE m.house_id = house);
         WHEN 'proposals' THEN
-            RETURN QUERY SELECT q.id::text, to_json(q) FROM proposals q WHERE q.house_id = house;
+            RETURN QUERY SELECT q.id::text, to_json(q) FROM proposals q
+                          WHERE q.house_id = house OR q.to_scope = ANY (within);
         WHEN 'derivations' THEN
-            RETURN QUERY SELECT concat_ws(' ', d.memory_id, d.source_id, d.source_version), to_json(d)
-                           FROM derivations d WHERE d.house_id = house;
+            RETURN QUERY SELECT concat_ws(' ', d.memory_id, d.source_id, d.source_version), to_json(d) FROM derivations d
+                          WHERE d.house_id = house OR d.memory_id IN (SELECT m.id FROM memories m WHERE m.house_id = house);
     END CASE;
 END $$;
 
 -- What the proposers of waiting promotions chose to show, for those who may approve them and for themselves.
 CREATE FUNCTION read_proposals(principal uuid, token uuid, wanted text)
 RETURNS TABLE (id uuid, memory_id uuid, memory_version integer, to_scope uuid, proposed_by uuid, status text,
-               decided_by uuid, promoted_id uuid, proposed_at timestamptz, decided_at timestamptz, body text)
+               decided_by uuid, promoted_id uuid, proposed_at timestamptz, decided_at timestamptz,
+               schema_version smallint, data text, body text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
 BEGIN
     RETURN QUERY SELECT q.id, q.memory_id, q.memory_version, q.to_scope, q.proposed_by, q.status, q.decided_by,
-                        q.promoted_id, q.proposed_at, q.decided_at, e.body
+                        q.promoted_id, q.proposed_at, q.decided_at, e.schema_version, e.data, e.body
                    FROM proposals q LEFT JOIN events e ON e.event_id = q.id AND e.house_id IS NOT DISTINCT FROM q.house_id
                   WHERE (wanted IS NULL OR q.status = wanted)
                     AND (q.to_scope IN (SELECT r.scope_id FROM my_rights(principal, token) r WHERE r.rights & 4 = 4)
@@ -153,60 +171,153 @@ BEGIN
                   ORDER BY q.proposed_at;
 END $$;
 
--- What an erasure would reach: ids, scopes and states, never text. By memory, by session, runtime, run, agent or person.
-CREATE FUNCTION erasure_targets(principal uuid, token uuid, house uuid, by text, value text)
-RETURNS TABLE (memory_id uuid, parent_id uuid, version integer, status text, held boolean, permitted boolean)
+-- What an agent could do at a position; for who may audit the house that agent lives in.
+CREATE FUNCTION rights_at(principal uuid, token uuid, house uuid, agent uuid, at bigint)
+RETURNS TABLE (scope_id uuid, rights integer, nearness integer)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+BEGIN
+    IF may_audit(principal, token, house)
+       AND EXISTS (SELECT FROM scopes s WHERE s.id = agent AND s.house_id = house AND s.kind = 'agent') THEN
+        RETURN QUERY SELECT r.scope_id, r.rights, r.nearness FROM rights_of(ARRAY[agent], at) r;
+    END IF;
+END $$;
+
+-- What a source did beyond the caller's reach: how many of its events stand in scopes where the caller does not hold r
+-- and x, and how many memories of such scopes were derived from what it touched. Two numbers, nothing else about them.
+-- Besides, the memories out of sight that something within reach was derived from, from the version at which the source
+-- touched them: the caller reads these ids in the evidence of its own memories, and learns here that they are tainted.
+CREATE FUNCTION retraction_reach(principal uuid, token uuid, house uuid, by text, value text)
+RETURNS TABLE (events bigint, derived bigint, source_ids uuid[], source_versions integer[])
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    mine uuid[]; seen uuid[]; seqs bigint[]; subjects uuid[]; versions integer[]; places uuid[];
+BEGIN
+    SELECT array_agg(r.scope_id) FILTER (WHERE r.rights & 5 = 5), array_agg(r.scope_id) FILTER (WHERE r.rights & 1 = 1)
+      INTO mine, seen FROM my_rights(principal, token) r JOIN scopes s ON s.id = r.scope_id WHERE s.house_id = house;
+    IF seen IS NULL THEN
+        RETURN;
+    END IF;
+    mine := coalesce(mine, '{}');
+    CASE by
+        WHEN 'session' THEN seqs := ARRAY(SELECT e.seq FROM events e WHERE e.house_id = house AND e.session_id = value);
+        WHEN 'run' THEN seqs := ARRAY(SELECT e.seq FROM events e WHERE e.house_id = house AND e.run_id = value);
+        WHEN 'runtime' THEN seqs := ARRAY(SELECT e.seq FROM events e WHERE e.house_id = house AND e.runtime = value);
+        WHEN 'import' THEN seqs := ARRAY(SELECT e.seq FROM events e WHERE e.house_id = house AND e.correlation_id = value::uuid);
+        WHEN 'agent' THEN seqs := ARRAY(SELECT e.seq FROM events e WHERE e.actor_id = value::uuid
+                                           AND e.house_id IS NOT DISTINCT FROM house);
+        WHEN 'range' THEN seqs := ARRAY(SELECT e.seq FROM events e WHERE e.house_id = house
+            AND e.seq BETWEEN split_part(value, '..', 1)::bigint AND split_part(value, '..', 2)::bigint);
+    END CASE;
+    SELECT array_agg(e.subject_id), array_agg(e.version), array_agg(e.scope_id) INTO subjects, versions, places
+      FROM events e WHERE e.house_id = house AND e.seq = ANY (seqs) AND e.version IS NOT NULL
+       AND (e.type LIKE 'Memor%' OR e.type = 'TierChanged')
+       AND e.type NOT IN ('MemoryErased', 'MemoryHeld', 'MemoryReleased');
+    RETURN QUERY
+    WITH RECURSIVE tainted AS (
+        SELECT u.subject AS memory_id, min(u.version) AS from_version, true AS direct
+          FROM unnest(subjects, versions) AS u (subject, version) GROUP BY u.subject
+        UNION
+        SELECT d.memory_id, 1, false FROM tainted t
+          JOIN derivations d ON d.source_id = t.memory_id AND d.source_version >= t.from_version
+    ), placed AS MATERIALIZED (
+        SELECT t.memory_id, min(t.from_version) AS from_version, bool_or(t.direct) AS direct, m.parent_id
+          FROM tainted t JOIN memories m ON m.id = t.memory_id GROUP BY t.memory_id, m.parent_id
+    ), sources AS MATERIALIZED (
+        SELECT p.memory_id, p.from_version FROM placed p
+         WHERE p.parent_id <> ALL (seen) AND EXISTS (
+            SELECT FROM derivations d JOIN memories m ON m.id = d.memory_id
+             WHERE d.source_id = p.memory_id AND m.parent_id = ANY (mine))
+    )
+    SELECT (SELECT count(*) FROM unnest(places) AS u (place) WHERE u.place <> ALL (mine)),
+           (SELECT count(*) FROM placed p WHERE NOT p.direct AND p.parent_id <> ALL (mine)),
+           (SELECT coalesce(array_agg(s.memory_id ORDER BY s.memory_id), '{}') FROM sources s),
+           (SELECT coalesce(array_agg(s.from_version ORDER BY s.memory_id), '{}') FROM sources s);
+END $$;
+
+-- What an erasure would reach: ids, scopes and states, never text, and how many events still hold text. Only what the
+-- caller manages or reads; the rest is not there for it. By memory (`value` holds ids); by session, run or runtime, or by
+-- the agent who acted: each memory to which that source gave any text (an empty body gave none); by person: that, and
+-- all in the person's own scope; `derived`: what was made of these memories, as derived, promoted or put in their place.
+CREATE FUNCTION erasure_targets(principal uuid, token uuid, house uuid, by text, value text[])
+RETURNS TABLE (memory_id uuid, parent_id uuid, version integer, status text, held boolean, texts integer, permitted boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     subjects uuid[];
 BEGIN
     CASE by
-        WHEN 'memory' THEN subjects := ARRAY[value::uuid];
-        WHEN 'session' THEN subjects := ARRAY(SELECT DISTINCT e.subject_id FROM events e WHERE e.house_id = house AND e.session_id = value);
-        WHEN 'run' THEN subjects := ARRAY(SELECT DISTINCT e.subject_id FROM events e WHERE e.house_id = house AND e.run_id = value);
-        WHEN 'runtime' THEN subjects := ARRAY(SELECT DISTINCT e.subject_id FROM events e WHERE e.house_id = house AND e.runtime = value);
-        WHEN 'agent' THEN subjects := ARRAY(
-            SELECT e.subject_id FROM events e WHERE e.actor_id = value::uuid AND e.house_id IS NOT DISTINCT FROM house
-            UNION SELECT m.id FROM memories m WHERE m.house_id = house AND m.taught_by = value::uuid);
-        WHEN 'person' THEN subjects := ARRAY(
-            SELECT e.subject_id FROM events e WHERE e.actor_id = value::uuid AND e.house_id IS NOT DISTINCT FROM house
-            UNION SELECT m.id FROM memories m WHERE m.house_id = house AND (m.taught_by = value::uuid OR m.parent_id = value::uuid));
+        WHEN 'memory' THEN subjects := value::uuid[];
+        WHEN 'session' THEN subjects := ARRAY(SELECT DISTINCT e.subject_id FROM events e
+            WHERE e.house_id = house AND e.session_id = ANY (value) AND e.body <> '{}');
+        WHEN 'run' THEN subjects := ARRAY(SELECT DISTINCT e.subject_id FROM events e
+            WHERE e.house_id = house AND e.run_id = ANY (value) AND e.body <> '{}');
+        WHEN 'runtime' THEN subjects := ARRAY(SELECT DISTINCT e.subject_id FROM events e
+            WHERE e.house_id = house AND e.runtime = ANY (value) AND e.body <> '{}');
+        WHEN 'agent', 'person' THEN subjects := ARRAY(
+            SELECT e.subject_id FROM events e
+             WHERE e.actor_id = ANY (value::uuid[]) AND e.house_id IS NOT DISTINCT FROM house AND e.body <> '{}'
+            UNION SELECT m.id FROM memories m WHERE m.taught_by = ANY (value::uuid[])
+            UNION SELECT m.id FROM memories m WHERE by = 'person' AND m.parent_id = ANY (value::uuid[]));
         WHEN 'derived' THEN subjects := ARRAY(
-            WITH RECURSIVE d AS (
-                SELECT x.memory_id FROM derivations x WHERE x.source_id = value::uuid
-                UNION SELECT x.memory_id FROM d JOIN derivations x ON x.source_id = d.memory_id)
-            SELECT d.memory_id FROM d);
+            WITH RECURSIVE made AS (
+                SELECT unnest(value::uuid[]) AS id
+                UNION
+                SELECT next.id FROM made CROSS JOIN LATERAL (
+                    SELECT d.memory_id AS id FROM derivations d WHERE d.source_id = made.id
+                    UNION ALL SELECT q.promoted_id FROM proposals q WHERE q.memory_id = made.id AND q.promoted_id IS NOT NULL
+                    UNION ALL SELECT m.superseded_by FROM memories m WHERE m.id = made.id AND m.superseded_by IS NOT NULL) next)
+            SELECT made.id FROM made WHERE made.id <> ALL (value::uuid[]));
     END CASE;
     RETURN QUERY
-    SELECT m.id, m.parent_id, m.version, m.status, m.held OR hold.held,
-           CASE WHEN principal IS NULL THEN login_kind() = 'app' ELSE manages(principal, token, m.parent_id) END
-      FROM memories m
-      CROSS JOIN LATERAL (SELECT coalesce(bool_or(c.legal_hold), false) AS held
-                            FROM chain_of(ARRAY[m.parent_id], 9223372036854775806) c) hold
-     WHERE m.id = ANY (subjects) AND m.house_id = house AND m.status <> 'erased'
-     ORDER BY m.id;
+    SELECT t.* FROM (
+        SELECT m.id, m.parent_id, m.version, m.status, m.held OR EXISTS (
+                   SELECT FROM chain_of(ARRAY[m.parent_id], 9223372036854775806) c WHERE c.legal_hold),
+               (SELECT count(*)::integer FROM events e WHERE e.subject_id = m.id AND e.body <> '{}'),
+               CASE WHEN principal IS NULL THEN login_kind() = 'app' ELSE manages(principal, token, m.parent_id) END AS permitted
+          FROM memories m WHERE m.id = ANY (subjects) AND m.house_id = house) t
+     WHERE t.permitted
+        OR t.parent_id IN (SELECT r.scope_id FROM my_rights(principal, token) r WHERE r.rights & 1 = 1)
+     ORDER BY t.id;
 END $$;
 
--- Memories that outlived their scope's retention or their own expiry; for the operator's sweep.
-CREATE FUNCTION retention_due(house uuid)
-RETURNS TABLE (memory_id uuid, parent_id uuid, version integer, action text)
+-- What the operator's sweep will do: forget what has expired by itself, and forget or erase what has outlived the
+-- retention of its scope (its own setting, or else that of the nearest scope above). Never an instruction, nor what is held.
+CREATE FUNCTION retention_due(house uuid, most integer)
+RETURNS TABLE (memory_id uuid, parent_id uuid, version integer, action text, cause text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
 BEGIN
     IF login_kind() IS DISTINCT FROM 'app' THEN
         RETURN;
     END IF;
     RETURN QUERY
-    SELECT m.id, m.parent_id, m.version, coalesce(s.settings ->> 'retention_action', 'forget')
-      FROM scopes s
-      JOIN memories m ON m.parent_id = s.id
-     WHERE s.house_id = house AND s.settings ? 'retention_days'
-       AND m.updated_at < now() - make_interval(days => (s.settings ->> 'retention_days')::integer)
-       AND m.kind <> 'instruction' AND NOT m.held
-       AND NOT EXISTS (SELECT FROM chain_of(ARRAY[s.id], 9223372036854775806) c WHERE c.legal_hold)
-       AND CASE coalesce(s.settings ->> 'retention_action', 'forget')
-               WHEN 'erase' THEN m.status <> 'erased' ELSE m.status = 'active' END
-     ORDER BY m.id;
+    WITH kept AS MATERIALIZED (
+        SELECT s.id, (rule.settings ->> 'retention_days')::integer AS days,
+               coalesce(rule.settings ->> 'retention_action', 'forget') AS action
+          FROM scopes s
+          LEFT JOIN LATERAL (
+              SELECT above.settings FROM chain_of(ARRAY[s.id], 9223372036854775806) c JOIN scopes above ON above.id = c.scope_id
+               WHERE above.settings ? 'retention_days' ORDER BY c.depth LIMIT 1) rule ON true
+         WHERE s.house_id = house
+           AND NOT EXISTS (SELECT FROM chain_of(ARRAY[s.id], 9223372036854775806) c WHERE c.legal_hold)
+    ), due AS (
+        SELECT m.id, m.parent_id, m.version, k.action, 'retention' AS cause
+          FROM kept k JOIN memories m ON m.parent_id = k.id
+         WHERE m.updated_at < now() - make_interval(days => k.days) AND m.kind <> 'instruction' AND NOT m.held
+           AND CASE k.action WHEN 'erase' THEN m.status <> 'erased' ELSE m.status = 'active' END
+        UNION ALL
+        SELECT m.id, m.parent_id, m.version, 'forget', 'expiry'
+          FROM kept k JOIN memories m ON m.parent_id = k.id
+         WHERE m.expires_at < now() AND m.status = 'active' AND m.kind <> 'instruction' AND NOT m.held
+    )
+    -- What is due twice is erased, if either says so.
+    SELECT DISTINCT ON (d.id) d.id, d.parent_id, d.version, d.action, d.cause FROM due d ORDER BY d.id, d.action, d.cause
+     LIMIT most;
 END $$;
+
+-- The planner's statistics keep samples of what is in a column, and would keep them after an erasure. Text has none.
+ALTER TABLE memories ALTER key SET STATISTICS 0, ALTER title SET STATISTICS 0, ALTER description SET STATISTICS 0,
+    ALTER content SET STATISTICS 0, ALTER tags SET STATISTICS 0, ALTER concept_tags SET STATISTICS 0;
+ALTER TABLE events ALTER body SET STATISTICS 0;
+ALTER TABLE scopes ALTER name SET STATISTICS 0;
 
 -- Import: a house that is not here yet, events as they were, hashes included. One transaction: begin, pages, end.
 CREATE FUNCTION import_begin(house uuid) RETURNS void

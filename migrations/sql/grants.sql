@@ -8,9 +8,11 @@ GRANT SELECT (id, house_id, principal_id, rights, issued_at, expires_at, revoked
 GRANT EXECUTE ON FUNCTION
     login_kind(), credential_mask(uuid, uuid), my_rights(uuid, uuid, bigint), scopes_with(integer), visible_scopes(),
     managed_scopes(), manages(uuid, uuid, uuid), govern(json), authenticate(uuid, bytea), append(json),
+    plain_rights(uuid, uuid),
     position_at(uuid, uuid, uuid, timestamptz), stream_mark(uuid, uuid, uuid, bigint),
     read_stream(uuid, uuid, uuid, bigint, bigint), may_audit(uuid, uuid, uuid),
-    read_chain(uuid, uuid, uuid, bigint, integer), read_records(uuid, uuid, uuid, text, text, integer),
-    read_proposals(uuid, uuid, text), erasure_targets(uuid, uuid, uuid, text, text), retention_due(uuid),
+    read_chain(uuid, uuid, uuid, bigint, integer), read_records(uuid, uuid, uuid, text),
+    read_proposals(uuid, uuid, text), rights_at(uuid, uuid, uuid, uuid, bigint),
+    retraction_reach(uuid, uuid, uuid, text, text), erasure_targets(uuid, uuid, uuid, text, text[]), retention_due(uuid, integer),
     import_begin(uuid), import_rows(uuid, text, json), import_end(uuid, bigint), houses(), house_agents(uuid)
     TO {role};

@@ -97,9 +97,11 @@ def _restored(state: Memory, *_: object) -> dict[str, Any]:
     return {"status": "active", "superseded_by": None}
 
 
-def _erased(*_: object) -> dict[str, Any]:
+def _erased(state: Memory, *_: object) -> dict[str, Any]:
     gone = dict.fromkeys(("content", "title", "description", "key"))
-    return {**gone, "tags": (), "concept_tags": (), "status": "erased"}
+    # Not what it was: once the text of the revisions is gone, a replay can no longer tell which of them changed it.
+    newest = state.version + 1
+    return {**gone, "tags": (), "concept_tags": (), "status": "erased", "content_version": newest}
 
 
 _STEPS: dict[type[Payload], Step] = {

@@ -15,15 +15,17 @@ from substrate.world.commit import GroupCommit
 from substrate.world.credential import Credential, Token
 from substrate.world.database import Database
 from substrate.world.ids import new_id
-from substrate.world.model import Rights, Scope
+from substrate.world.model import Scope
+from substrate.world.operator import Operator
 from substrate.world.principal import Engine, Principal, checked
 from substrate.world.reading import Reading
 from substrate.world.scopes import Governing, scope_created, scope_draft
 from substrate.world.server import EmbeddedServer
 from substrate.world.server.cluster import APP
+from substrate.world.verify import Verifying
 
 
-class Agent(Reading, Governing):
+class Agent(Reading, Governing, Verifying):
     """An agent, human or bot, with its credential: everything it may do, and nothing else.
 
     | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
@@ -31,6 +33,7 @@ class Agent(Reading, Governing):
     | to read                | `get`, `get_by_key`, `list`, `rights` |
     | to govern              | `create_group`, `create_agent`, `rename`, `move`, `remove`, `configure`, `grant`, `revoke` |
     | to come in             | `issue_token`, `revoke_token`, `tokens` |
+    | to check               | `verify` |
     """
 
     def within(self, *, session: str | None = None, run: str | None = None, causation: UUID | None = None) -> Agent:
@@ -116,6 +119,10 @@ class World:
             raise NotAuthenticated("the token is unknown, expired or revoked; ask for a new one")
         principal, house = rows[0]
         return Agent(self._engine, Credential(principal, house, parsed.id), Context(runtime=self._runtime))
+
+    def operator(self) -> Operator:
+        """The handle for who runs the system: houses, verification, seals, backups. It reads no text."""
+        return Operator(self._engine)
 
     def trusted_agent(self, agent: UUID, house: UUID) -> Agent:
         """An agent vouched for by this process, without a token: for runtimes that host agents they authenticated."""

@@ -1,0 +1,107 @@
+"""The operator: who runs the system. Sees no text, and acts only as a house's own policy would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from substrate.errors import NotFound
+from substrate.world import events as e
+from substrate.world.append import Draft
+from substrate.world.credential import Token
+from substrate.world.ids import new_id
+from substrate.world.model import Position, Rights
+from substrate.world.principal import Engine, as_id, checked
+from substrate.world.seal import Seal, SealKey, trusted_key
+from substrate.world.verify import Progress, Report, Who, verify_house
+
+
+class House(NamedTuple):
+    """A house as the operator sees it."""
+
+    id: UUID
+    name: str | None
+    head: Position
+    recorded_at: datetime
+    hash: bytes
+
+
+class Resident(NamedTuple):
+    """An active agent of a house; an owner holds x on it."""
+
+    id: UUID
+    name: str | None
+    human: bool
+    owner: bool
+
+
+class Operator:
+    """The handle of a process that has the application's database login, and no agent's credential.
+
+    | to look     | `houses`, `agents` |
+    | to check    | `verify`, `seal` |
+    | to hand back | `issue_token` |
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def houses(self) -> list[House]:
+        """All houses of this database, oldest first."""
+        rows = self._engine.database.rows("SELECT house_id, name, seq, recorded_at, hash FROM houses()")
+        return [House(ident, name, Position(ident, seq), at, head) for ident, name, seq, at, head in rows]
+
+    def agents(self, house: UUID | str) -> list[Resident]:
+        """The active agents of a house."""
+        rows = self._engine.database.rows(
+            "SELECT id, name, human, owner FROM house_agents(%s)", (as_id(house, "house"),)
+        )
+        return [Resident(*row) for row in rows]
+
+    def verify(
+        self, house: UUID | str, *, seals: Iterable[Seal] = (), trusted: str | None = None,
+        on_progress: Progress | None = None,
+    ) -> Report:  # fmt: skip
+        """Verify a house without reading its text; see `substrate.world.verify` for what it finds, and what it cannot.
+
+        `seals` must be signed with the `trusted` public key: by default the one of this installation.
+        """
+        key = trusted_key(self._engine.settings.home, trusted) if (seals := tuple(seals)) else None
+        return verify_house(
+            self._engine.database, Who(), as_id(house, "house"), seals=seals, trusted=key, on_progress=on_progress
+        )
+
+    def seal(self, house: UUID | str) -> Seal:
+        """Sign the head of a house as it is now. Keep the seal elsewhere: what proves a house must not live with it."""
+        ident = as_id(house, "house")
+        rows = self._engine.database.rows(
+            "SELECT head, hash, recorded_at FROM stream_mark(NULL, NULL, %s, 0)", (ident,)
+        )
+        if not rows:
+            raise NotFound("house", ident)
+        seq, head, recorded_at = rows[0]
+        key = SealKey.load_or_create(self._engine.settings.home)
+        return key.seal(ident, seq, head, recorded_at, datetime.now(UTC))
+
+    def issue_token(
+        self, house: UUID | str, agent: UUID | str, *, rights: str = "rwx", expires_at: datetime | None = None
+    ) -> str:
+        """A new token for an agent, by the house's own policy: how an imported house is handed back to its owner."""
+        token, ident, subject = Token.new(), as_id(house, "house"), as_id(agent, "agent")
+        if subject not in {resident.id for resident in self.agents(ident)}:
+            raise NotFound("agent", subject)
+        fields = {} if expires_at is None else {"expires_at": expires_at}
+        payload = checked(e.TokenIssued, token=token.id, rights=int(Rights.parse(rights)), **fields)
+        draft = house_draft(ident, subject, payload, record={"hash": token.hash.hex()})
+        self._engine.writer.govern([draft])
+        return str(token)
+
+
+def house_draft(house: UUID, subject: UUID, payload: e.Payload, record: dict[str, str] | None = None) -> Draft:
+    """An event whose actor is the house itself. The database takes such a one from the application's own login only."""
+    return Draft(
+        house=house, scope=subject, subject=subject, event_id=new_id(), actor=house, token=None, payload=payload,
+        occurred_at=datetime.now(UTC), record=record,
+    )  # fmt: skip
