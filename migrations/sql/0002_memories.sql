@@ -1,9 +1,16 @@
 -- Memories, links and proposals; the append function.
 
+-- Enumerations, not CHECKs, and no foreign key on parent_id: PostgreSQL reads a CHECK anew in every statement and looks a
+-- foreign key up for every row, together a quarter of an append. Scopes are never deleted, and the functions below, which
+-- are the only writers, look at the scope anyway.
+CREATE TYPE category AS ENUM ('core', 'daily', 'conversation');
+CREATE TYPE tier AS ENUM ('hot', 'warm', 'cold');
+CREATE TYPE memory_status AS ENUM ('active', 'superseded', 'forgotten', 'erased');
+
 CREATE TABLE memories (
     id uuid PRIMARY KEY,
     house_id uuid NOT NULL,
-    parent_id uuid NOT NULL REFERENCES scopes,
+    parent_id uuid NOT NULL,
     key text,
     kind text NOT NULL,
     title text,
@@ -11,14 +18,14 @@ CREATE TABLE memories (
     content text,
     tags text[] NOT NULL,
     concept_tags text[] NOT NULL,
-    category text NOT NULL CHECK (category IN ('core', 'daily', 'conversation')),
-    tier text NOT NULL CHECK (tier IN ('hot', 'warm', 'cold')),
+    category category NOT NULL,
+    tier tier NOT NULL,
     confidence double precision,
     valid_from timestamptz,
     valid_to timestamptz,
     point_in_time timestamptz,
     expires_at timestamptz,
-    status text NOT NULL CHECK (status IN ('active', 'superseded', 'forgotten', 'erased')),
+    status memory_status NOT NULL,
     superseded_by uuid,
     taught_by uuid NOT NULL,
     held boolean NOT NULL,
@@ -26,8 +33,7 @@ CREATE TABLE memories (
     version integer NOT NULL,
     content_version integer NOT NULL,
     learned_at timestamptz NOT NULL,
-    updated_at timestamptz NOT NULL,
-    CHECK (status <> 'erased' OR content IS NULL)
+    updated_at timestamptz NOT NULL
 );
 CREATE UNIQUE INDEX memories_key ON memories (parent_id, key) WHERE status = 'active' AND key IS NOT NULL;
 CREATE INDEX memories_learned ON memories (parent_id, learned_at, id);
@@ -187,7 +193,8 @@ BEGIN
            array_agg(DISTINCT e.actor_id), count(*) FILTER (WHERE e.expected_version > 0),
            count(*) FILTER (WHERE e.expected_version = 0), max(e.size),
            count(*) FILTER (WHERE e.type IN ('MemoriesLinked', 'MemoriesUnlinked', 'MemoryPromotionProposed',
-               'MemoryPromoted', 'MemoryPromotionDeclined', 'MemoryErased', 'MemoryHeld', 'MemoryReleased')),
+               'MemoryPromoted', 'MemoryPromotionDeclined', 'MemoryErased', 'MemoryHeld', 'MemoryReleased')
+               OR e.record IS NULL AND e.type = 'MemoryForgotten'),
            count(*) FILTER (WHERE e.data LIKE '%"derived_from"%')
       INTO evs, houses, actors, changes, creations, largest, special, derived
       FROM json_populate_recordset(NULL::new_event, items) e;
@@ -195,6 +202,13 @@ BEGIN
     IF changes > 0 THEN
         PERFORM FROM memories m WHERE m.id IN (SELECT e.subject_id FROM unnest(evs) e WHERE e.expected_version > 0)
           ORDER BY m.id FOR UPDATE;
+    END IF;
+
+    IF special > 0 THEN
+        -- Of two who decide on one proposal, the second waits here and then sees that it is decided.
+        PERFORM FROM proposals q WHERE q.id IN (
+            SELECT (e.data::json ->> 'proposal')::uuid FROM unnest(evs) e
+             WHERE e.type IN ('MemoryPromoted', 'MemoryPromotionDeclined')) ORDER BY q.id FOR UPDATE;
     END IF;
 
     -- Judge every event in one statement: one snapshot for the rights, their version, the records and earlier events.
@@ -257,7 +271,10 @@ BEGIN
                      WHERE r.scope_id = (e.data::json ->> 'to_scope')::uuid AND r.rights & 1 = 1 AND p.kind <> 'agent') THEN 'not_found'
                 WHEN e.type IN ('MemoryPromoted', 'MemoryPromotionDeclined') AND NOT EXISTS (
                     SELECT FROM proposals q WHERE q.id = (e.data::json ->> 'proposal')::uuid AND q.house_id = e.house_id
-                       AND q.to_scope = e.scope_id AND q.status = 'pending') THEN 'not_found'
+                       AND q.to_scope = e.scope_id AND q.status = 'pending'
+                       -- What its owner forgot, or a retraction took back, no late approval brings into the house.
+                       AND (e.type = 'MemoryPromotionDeclined' OR EXISTS (
+                           SELECT FROM memories m WHERE m.id = q.memory_id AND m.status = 'active'))) THEN 'not_found'
                 ELSE 'ok' END AS verdict
             FROM unnest(evs) WITH ORDINALITY e) s;
     END IF;
@@ -310,7 +327,9 @@ BEGIN
                reinforcements = r.reinforcements, version = e.expected_version + 1,
                content_version = r.content_version, updated_at = r.updated_at
           FROM unnest(evs) WITH ORDINALITY e, json_populate_record(NULL::memories, e.record) r
-         WHERE m.id = e.subject_id AND e.expected_version > 0 AND verdicts[e.ordinality] = 'ok';
+         WHERE m.id = e.subject_id AND e.expected_version > 0 AND verdicts[e.ordinality] = 'ok'
+           AND e.type NOT IN ('MemoryErased', 'MemoryHeld', 'MemoryReleased')
+           AND NOT (e.record IS NULL AND e.type = 'MemoryForgotten');
     END IF;
 
     IF creations > 0 THEN
@@ -319,12 +338,14 @@ BEGIN
                                   category, tier, confidence, valid_from, valid_to, point_in_time, expires_at, status,
                                   superseded_by, taught_by, held, reinforcements, version, content_version,
                                   learned_at, updated_at)
-            SELECT e.subject_id, e.house_id, e.scope_id, r.key, r.kind, r.title, r.description, r.content, r.tags,
-                   r.concept_tags, r.category, r.tier, r.confidence, r.valid_from, r.valid_to, r.point_in_time,
-                   r.expires_at, r.status, r.superseded_by,
-                   CASE e.type WHEN 'MemoryLearned' THEN e.actor_id ELSE r.taught_by END,
-                   false, r.reinforcements, 1, r.content_version, r.learned_at, r.updated_at
-              FROM unnest(evs) WITH ORDINALITY e, json_populate_record(NULL::memories, e.record) r
+            SELECT e.subject_id, e.house_id, e.scope_id, r.key, r.kind, r.title, r.description, r.content,
+                   coalesce(r.tags, '{}'), coalesce(r.concept_tags, '{}'), r.category, r.tier, r.confidence,
+                   r.valid_from, r.valid_to, r.point_in_time, r.expires_at, 'active', NULL,
+                   CASE e.type WHEN 'MemoryLearned' THEN e.actor_id ELSE (e.data::json ->> 'proposed_by')::uuid END,
+                   false, 0, 1, 1, e.occurred_at, e.occurred_at
+              FROM unnest(evs) WITH ORDINALITY e,
+                   -- A new memory is its event's fields, by name: data and body hold them under the names of the columns.
+                   json_populate_record(json_populate_record(NULL::memories, e.data::json), e.body::json) r
              WHERE e.expected_version = 0 AND (all_good OR verdicts[e.ordinality] = 'ok')
             ON CONFLICT DO NOTHING
             RETURNING id)
@@ -372,6 +393,21 @@ BEGIN
           FROM unnest(evs) WITH ORDINALITY e
          WHERE e.type IN ('MemoryPromoted', 'MemoryPromotionDeclined') AND verdicts[e.ordinality] = 'ok'
            AND q.id = (e.data::json ->> 'proposal')::uuid;
+        -- Who erases need not be able to read, so the erased record is made here.
+        UPDATE memories m
+           SET key = NULL, title = NULL, description = NULL, content = NULL, tags = '{}', concept_tags = '{}',
+               status = 'erased', version = e.expected_version + 1, content_version = e.expected_version + 1,
+               updated_at = e.occurred_at
+          FROM unnest(evs) WITH ORDINALITY e
+         WHERE m.id = e.subject_id AND e.type = 'MemoryErased' AND verdicts[e.ordinality] = 'ok';
+        -- Nor need who holds, or the house that forgets by its own policy, which comes without a record.
+        UPDATE memories m
+           SET held = CASE e.type WHEN 'MemoryHeld' THEN true WHEN 'MemoryReleased' THEN false ELSE m.held END,
+               status = CASE e.type WHEN 'MemoryForgotten' THEN 'forgotten' ELSE m.status END,
+               version = e.expected_version + 1, updated_at = e.occurred_at
+          FROM unnest(evs) WITH ORDINALITY e
+         WHERE m.id = e.subject_id AND verdicts[e.ordinality] = 'ok'
+           AND (e.type IN ('MemoryHeld', 'MemoryReleased') OR e.record IS NULL AND e.type = 'MemoryForgotten');
         PERFORM erase_text(e.house_id, array_agg(e.subject_id)) FROM unnest(evs) WITH ORDINALITY e
           WHERE e.type = 'MemoryErased' AND verdicts[e.ordinality] = 'ok' GROUP BY e.house_id ORDER BY e.house_id;
     END IF;
@@ -399,4 +435,64 @@ BEGIN
                        LEFT JOIN events o ON verdicts[e.ordinality] = 'repeat' AND o.event_id = e.event_id AND o.house_id IS NOT DISTINCT FROM e.house_id
                       WHERE verdicts[e.ordinality] <> 'ok';
     END IF;
+END $$;
+
+-- Where a credential may write plainly, and under which version of its house's rights that was found. A process keeps the
+-- answer and sends the version with what it writes: see `learn`. A house with limits has no plain writes.
+CREATE FUNCTION plain_rights(principal uuid, token uuid)
+RETURNS TABLE (rights_version bigint, writable uuid[], until timestamptz)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp AS $$
+BEGIN
+    RETURN QUERY
+    SELECT h.rights_version,
+           CASE WHEN h.limited THEN '{}'
+                ELSE ARRAY(SELECT r.scope_id FROM my_rights(principal, token) r WHERE r.rights & 2 = 2) END,
+           (SELECT t.expires_at FROM tokens t WHERE t.id = token)
+      FROM placements p JOIN stream_head h ON h.house_id = p.house_id
+     WHERE p.scope_id = principal AND p.to_seq = 9223372036854775807;
+END $$;
+
+-- The way of a plain `remember`, and of nothing else: new memories whose event ids were never used before, by agents whose
+-- right to write there was found by `plain_rights` under these versions of the houses' rights. The walk is not repeated:
+-- `chain_events` compares the versions under the head's lock, so a revocation is never overtaken. Only the trusted
+-- application may call this; a runtime's own login is judged event by event in `append`.
+-- Whatever is not plain (a right that changed, a key or an id that is taken) fails the call as a whole, nothing written,
+-- and the sender turns to `append`, which answers for each item. Items come sorted by house.
+-- jsonb and single fields, where `append` has json_populate_record: that looks up its columns anew in every call.
+CREATE FUNCTION learn(items jsonb, houses uuid[], rights bigint[])
+RETURNS TABLE (item integer, seq bigint, recorded_at timestamptz)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    evs new_event[]; places place[];
+BEGIN
+    evs := ARRAY(
+        SELECT ROW((x -> 'item')::integer, 0, 1, (x ->> 'house_id')::uuid, (x ->> 'event_id')::uuid,
+                   (x ->> 'scope_id')::uuid, (x ->> 'subject_id')::uuid, 0, 'MemoryLearned',
+                   (x -> 'schema_version')::smallint, (x ->> 'actor_id')::uuid, NULL, x ->> 'runtime',
+                   x ->> 'session_id', x ->> 'run_id', (x ->> 'causation_id')::uuid, (x ->> 'correlation_id')::uuid,
+                   x ->> 'data', x ->> 'body', (x ->> 'occurred_at')::timestamptz, NULL)::new_event
+          FROM jsonb_array_elements(items) x);
+
+    -- A new memory is its event's fields, by name.
+    INSERT INTO memories (id, house_id, parent_id, key, kind, title, description, content, tags, concept_tags, category,
+                          tier, confidence, valid_from, valid_to, point_in_time, expires_at, status,
+                          taught_by, held, reinforcements, version, content_version, learned_at, updated_at)
+    SELECT e.subject_id, e.house_id, e.scope_id, b ->> 'key', d ->> 'kind', b ->> 'title', b ->> 'description',
+           b ->> 'content',
+           CASE WHEN b ? 'tags' THEN ARRAY(SELECT jsonb_array_elements_text(b -> 'tags')) ELSE '{}' END,
+           CASE WHEN b ? 'concept_tags' THEN ARRAY(SELECT jsonb_array_elements_text(b -> 'concept_tags')) ELSE '{}' END,
+           (d ->> 'category')::category, (d ->> 'tier')::tier, (d -> 'confidence')::double precision,
+           (d ->> 'valid_from')::timestamptz, (d ->> 'valid_to')::timestamptz, (d ->> 'point_in_time')::timestamptz,
+           (d ->> 'expires_at')::timestamptz, 'active', e.actor_id, false, 0, 1, 1, e.occurred_at, e.occurred_at
+      FROM unnest(evs) e, CAST(e.data AS jsonb) d, CAST(e.body AS jsonb) b;
+
+    places := chain_events(evs, houses, rights);
+    RETURN QUERY SELECT w.item, w.seq, w.recorded_at
+                   FROM ROWS FROM (unnest(evs), unnest(places)) AS w (
+                       item, step, size, house_id, event_id, scope_id, subject_id, expected_version, type, schema_version,
+                       actor_id, token_id, runtime, session_id, run_id, causation_id, correlation_id, data, body,
+                       occurred_at, record, seq, recorded_at);
 END $$;

@@ -11,18 +11,22 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import psycopg
 
 from substrate import errors
 from substrate.errors import SubstrateError
+from substrate.world.credential import Credential
 from substrate.world.database import Database
 from substrate.world.events import Payload
 from substrate.world.model import Position
+from substrate.world.permission import KnownRights
 
 RETRIES = 6
+#: A string as JSON, as the json module itself does it in C.
+_quoted = json.encoder.encode_basestring
 RIGHTS_CHANGED, REFUSED = "SB001", "SB002"
 _AGAIN = {RIGHTS_CHANGED, "40001", "40P01", "55P03", "57P01", "57P02", "57P03"}
 
@@ -55,6 +59,12 @@ class Draft:
     context: Context = Context()
     #: Another thing two drafts of one batch may not share: (scope, key) of a keyed memory.
     key: tuple[UUID, str] | None = None
+    #: For a new memory with an id of our own making: the version of rights under which it may be written plainly.
+    rights_version: int | None = None
+
+    @property
+    def who(self) -> Credential:
+        return Credential(self.actor, self.house, self.token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,63 +76,114 @@ class Written:
     repeated: bool = False
 
 
+T = TypeVar("T")
 Outcome = list[Written] | SubstrateError
 
 
 class Item:
     """Drafts that are written together or not at all, encoded in the thread that made them."""
 
-    __slots__ = ("claims", "drafts", "encoded")
+    __slots__ = ("_texts", "claims", "drafts")
 
     def __init__(self, *drafts: Draft) -> None:
         self.drafts = drafts
-        self.encoded = [_encode(draft, step, len(drafts)) for step, draft in enumerate(drafts)]
+        self._texts = [draft.payload.encode() for draft in drafts]
         # What no other item of the same batch may touch.
         self.claims: set[object] = set()
         for draft in drafts:
-            self.claims |= {draft.subject, draft.event_id}
+            self.claims.add(draft.subject)
+            self.claims.add(draft.event_id)
             if draft.key is not None:
                 self.claims.add(draft.key)
 
+    @property
+    def plain(self) -> bool:
+        """Whether `learn` can take it: see there."""
+        return len(self.drafts) == 1 and self.drafts[0].rights_version is not None
 
-def _encode(draft: Draft, step: int, size: int) -> str:
-    data, body = draft.payload.encode()
+    def encoded(self, number: int) -> Iterable[str]:
+        """Each draft as the database's `append` takes it."""
+        size = len(self.drafts)
+        for step, (draft, texts) in enumerate(zip(self.drafts, self._texts, strict=True)):
+            more = {"step": step, "size": size, "expected_version": draft.expected_version, "record": draft.record}
+            kind = {"type": type(draft.payload).__name__, "token_id": _text(draft.token)}
+            yield f"{_envelope(number, draft, *texts)},{json.dumps({**more, **kind}, ensure_ascii=False)[1:]}"
+
+    def encoded_plain(self, number: int) -> str:
+        """The one draft as the database's `learn` takes it."""
+        return _envelope(number, self.drafts[0], *self._texts[0]) + "}"
+
+
+def _envelope(number: int, draft: Draft, data: str, body: str) -> str:
+    """The fields that both functions want, as an object left open. Written by hand: this is the hot path."""
     context = draft.context
-    return json.dumps(
-        {
-            "step": step,
-            "size": size,
-            "house_id": str(draft.house),
-            "event_id": str(draft.event_id),
-            "scope_id": str(draft.scope),
-            "subject_id": str(draft.subject),
-            "expected_version": draft.expected_version,
-            "type": type(draft.payload).__name__,
-            "schema_version": draft.payload.schema_version,
-            "actor_id": str(draft.actor),
-            "token_id": None if draft.token is None else str(draft.token),
-            "runtime": context.runtime,
-            "session_id": context.session,
-            "run_id": context.run,
-            "causation_id": None if context.causation is None else str(context.causation),
-            "correlation_id": None if context.correlation is None else str(context.correlation),
-            "data": data,
-            "body": body,
-            "occurred_at": draft.occurred_at.isoformat(),
-            "record": draft.record,
-        },
-        ensure_ascii=False,
+    optional = "".join(
+        f',"{name}":{_quoted(str(value))}'
+        for name, value in (
+            ("runtime", context.runtime),
+            ("session_id", context.session),
+            ("run_id", context.run),
+            ("causation_id", context.causation),
+            ("correlation_id", context.correlation),
+        )
+        if value is not None
+    )
+    return (
+        f'{{"item":{number},"house_id":"{draft.house}","event_id":"{draft.event_id}","scope_id":"{draft.scope}",'
+        f'"subject_id":"{draft.subject}","schema_version":{draft.payload.schema_version},"actor_id":"{draft.actor}",'
+        f'"occurred_at":"{draft.occurred_at.isoformat()}","data":{_quoted(data)},"body":{_quoted(body)}{optional}'
     )
 
 
-class Writer:
-    """Writes batches through the database's `append`, and single changes of scopes through `govern`."""
+def _text(value: object | None) -> str | None:
+    return None if value is None else str(value)
 
-    def __init__(self, database: Database) -> None:
+
+class Writer:
+    """Writes batches through the database's `learn` and `append`, and changes of scopes through `govern`."""
+
+    def __init__(self, database: Database, rights: KnownRights) -> None:
         self._database = database
+        self._rights = rights
 
     def write(self, items: Sequence[Item]) -> list[Outcome]:
         """One outcome an item, in order. The items' claims must not overlap; `batches` sees to that."""
+        plain = [item for item in items if item.plain]
+        if not plain:
+            return self._write(items)
+        outcomes: dict[Item, Outcome] = {}
+        try:
+            outcomes.update(zip(plain, self._learn(plain), strict=True))
+        except psycopg.Error:
+            # A key that is taken, a right that changed, a connection that broke: the long way tells each item.
+            for item in plain:
+                self._rights.forget(item.drafts[0].who)
+        rest = [item for item in items if item not in outcomes]
+        if rest:
+            outcomes.update(zip(rest, self._write(rest), strict=True))
+        return [outcomes[item] for item in items]
+
+    def _learn(self, items: list[Item]) -> list[Outcome]:
+        rights: dict[UUID, int] = {}
+        for item in items:
+            draft = item.drafts[0]
+            version = draft.rights_version or 0
+            # Of two versions the older: what was checked under it must not pass for checked under the newer.
+            rights[draft.house] = min(version, rights.get(draft.house, version))
+        houses = sorted(rights)
+        order = (
+            range(len(items)) if len(houses) == 1 else sorted(range(len(items)), key=lambda n: items[n].drafts[0].house)
+        )
+        rows = self._database.rows(
+            "SELECT item, seq, recorded_at FROM learn(%s, %s, %s)",
+            (_array(items[n].encoded_plain(n) for n in order), houses, [rights[house] for house in houses]),
+        )
+        outcomes: list[Outcome] = [[]] * len(items)
+        for number, seq, at in rows:
+            outcomes[number] = [Written(Position(items[number].drafts[0].house, seq), at)]
+        return outcomes
+
+    def _write(self, items: Sequence[Item]) -> list[Outcome]:
         try:
             return self._attempt(lambda: self._append(items))
         except psycopg.OperationalError as error:
@@ -131,11 +192,12 @@ class Writer:
             if len(items) == 1:
                 return [_refusal(error)]
         # Something in the batch upset all of it: alone, each item gets its own answer.
-        return [self.write([item])[0] for item in items]
+        return [self._write([item])[0] for item in items]
 
     def govern(self, drafts: Sequence[Draft]) -> list[Written]:
         """Changes of scopes, grants and tokens: all of them or an error."""
-        text = _array(f'{{"item":{step},{_encode(draft, step, len(drafts))[1:]}' for step, draft in enumerate(drafts))
+        # Each its own item for the order, one call for all or nothing.
+        text = _array(one for number, draft in enumerate(drafts) for one in Item(draft).encoded(number))
         try:
             rows = self._attempt(lambda: self._database.rows("SELECT seq, recorded_at FROM govern(%s)", (text,)))
         except psycopg.OperationalError as error:
@@ -145,14 +207,14 @@ class Writer:
         return [Written(Position(drafts[0].house, seq), at) for seq, at in rows]
 
     def _append(self, items: Sequence[Item]) -> list[Outcome]:
-        text = _array(f'{{"item":{number},{one[1:]}' for number, item in enumerate(items) for one in item.encoded)
+        text = _array(one for number, item in enumerate(items) for one in item.encoded(number))
         rows = self._database.rows("SELECT item, status, seq, recorded_at, detail FROM append(%s)", (text,))
         answers: list[list[Any]] = [[] for _ in items]
         for number, *answer in rows:
             answers[number].append(answer)
         return [_outcome(item, answer) for item, answer in zip(items, answers, strict=True)]
 
-    def _attempt(self, call: Callable[[], Any]) -> Any:
+    def _attempt(self, call: Callable[[], T]) -> T:
         for left in reversed(range(RETRIES)):
             try:
                 return call()
@@ -165,15 +227,15 @@ class Writer:
         raise AssertionError("unreachable")
 
 
-def batches(items: Iterable[Item], most: int = 1_000) -> Iterable[list[Item]]:
+def batches(numbered: Iterable[tuple[int, Item]]) -> Iterable[list[tuple[int, Item]]]:
     """Cut items into batches, in order, such that no two of one batch share a subject, a key or an event id."""
-    batch: list[Item] = []
+    batch: list[tuple[int, Item]] = []
     claimed: set[object] = set()
-    for item in items:
-        if len(batch) >= most or not claimed.isdisjoint(item.claims):
+    for number, item in numbered:
+        if not claimed.isdisjoint(item.claims):
             yield batch
             batch, claimed = [], set()
-        batch.append(item)
+        batch.append((number, item))
         claimed |= item.claims
     if batch:
         yield batch

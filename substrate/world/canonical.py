@@ -1,4 +1,4 @@
-"""The bytes that are hashed: canonical JSON, netstrings, commitments and the chain.
+"""The bytes that are hashed: canonical JSON, commitments and the chain.
 
 The database computes the same in SQL (`chain_events`); golden vectors in the tests keep the two agreed.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,11 +37,6 @@ def commitment(salt: bytes, body: str) -> bytes:
     return hashlib.sha256(salt + body.encode()).digest()
 
 
-def netstrings(fields: Iterable[object | None]) -> str:
-    """Each field with its length in bytes before it, so that no two lists of fields give the same string."""
-    return "".join("-" if field is None else f"{len(str(field).encode())}:{field}" for field in fields)
-
-
 #: The order in which an event's fields enter its hash. Its position comes last: the database hashes the rest beforehand.
 HASHED = (
     "house_id", "event_id", "scope_id", "subject_id", "version", "type", "schema_version", "actor_id", "runtime",
@@ -49,7 +45,10 @@ HASHED = (
 
 
 def event_hash(prev_hash: bytes, event: Mapping[str, Any], commitment: bytes) -> bytes:
-    """The hash that the event must have, standing after `prev_hash`."""
+    """The hash that the event must have, standing after `prev_hash`: the fields as a JSON array of strings, the position
+    as two numbers of eight bytes. One list of fields gives one string, and no other list gives the same.
+    """
     fields = ["v1", *(event[name] for name in HASHED), microseconds(event["occurred_at"])]
-    position = [event["seq"], microseconds(event["recorded_at"])]
-    return hashlib.sha256(prev_hash + netstrings([*fields, *position]).encode() + commitment).digest()
+    fixed = canonical([None if field is None else str(field) for field in fields]).encode()
+    position = struct.pack(">qq", event["seq"], microseconds(event["recorded_at"]))
+    return hashlib.sha256(prev_hash + fixed + position + commitment).digest()

@@ -263,7 +263,9 @@ class MemoryRestored(_MemoryEvent):
 
 
 class MemoryErased(_MemoryEvent):
-    """The text of the subject, and of every event about it before this one, is gone."""
+    """The text of the subject, and of every event about it before this one, is gone. The reason is a code, not text."""
+
+    reason_code: Relation | None = None
 
 
 class MemoryHeld(_MemoryEvent):

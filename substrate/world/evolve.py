@@ -122,7 +122,7 @@ _STEPS: dict[type[Payload], Step] = {
     e.MemoryPromotionProposed: lambda _s, _p, _e: {},
 }
 
-MEMORY_EVENTS = frozenset(t.__name__ for t in (*_STEPS, e.MemoryLearned, e.MemoryPromoted))
+MEMORY_EVENTS = frozenset({"MemoryLearned", "MemoryPromoted", *(step.__name__ for step in _STEPS)})
 
 
 def evolve_scope(state: Scope | None, event: Event) -> Scope:

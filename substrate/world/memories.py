@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -29,6 +30,8 @@ from substrate.world.principal import (
 )
 
 STALE_RETRIES = 20
+#: Memories a round trip: large enough to share its cost, small enough that sending and making ready overlap.
+BATCH = 250
 
 
 class _Unset:
@@ -103,17 +106,38 @@ class Remembering(Principal):
     def remember_many(
         self, memories: Iterable[NewMemory], *, import_id: UUID | None = None
     ) -> list[Receipt | SubstrateError]:
-        """Learn many things, a thousand a round trip. One answer each, in order: a receipt, or the error it met.
+        """Learn many things, hundreds a round trip. One answer each, in order: a receipt, or the error it met.
 
         With an `import_id`, all of them can later be retracted together.
         """
-        drafts = [self._learned(*_fields(memory), correlation=import_id) for memory in memories]
-        answers: list[Receipt | SubstrateError] = []
-        for batch in batches(Item(draft) for draft in drafts):
-            for item, outcome in zip(batch, self._engine.writer.write(batch), strict=True):
-                failed = isinstance(outcome, SubstrateError)
-                answers.append(outcome if failed else _receipt(item.drafts[0], outcome[0]))  # type: ignore[arg-type, index]
-        return answers
+        answers: dict[int, Receipt | SubstrateError] = {}
+        items: list[tuple[int, Item]] = []
+        # One batch is under way while the next is made ready: the database and this process work side by side.
+        with ThreadPoolExecutor(1) as sender:
+            under_way: Future[None] | None = None
+
+            def send(batch: list[tuple[int, Item]]) -> None:
+                for part in batches(batch):
+                    outcomes = self._engine.writer.write([item for _, item in part])
+                    for (number, item), outcome in zip(part, outcomes, strict=True):
+                        if isinstance(outcome, SubstrateError):
+                            answers[number] = outcome
+                        else:
+                            answers[number] = _receipt(item.drafts[0], outcome[0])
+
+            for number, memory in enumerate(memories):
+                try:
+                    items.append((number, Item(self._learned(**_fields(memory), correlation=import_id))))
+                except SubstrateError as error:
+                    answers[number] = error
+                if len(items) == BATCH:
+                    if under_way is not None:
+                        under_way.result()
+                    under_way, items = sender.submit(send, items), []
+            if under_way is not None:
+                under_way.result()
+            send(items)
+        return [answers[number] for number in range(len(answers))]
 
     def revise(
         self,
@@ -191,7 +215,7 @@ class Remembering(Principal):
         new = NewMemory(
             content=content, scope=old.parent_id, evidence=evidence, event_id=event_id, **{**taken, **fields}
         )
-        learned = self._learned(*_fields(new))
+        learned = self._learned(**_fields(new))
         payload = checked(e.MemorySuperseded, by=learned.subject, **evidence_fields(evidence, reason))
         superseded = self._changed(old, payload, evidence, expected_version, derived_id(event_id, "superseded"), None)
         written = self._submit(learned, superseded)
@@ -255,9 +279,19 @@ class Remembering(Principal):
             raise InvalidInput("valid_to: lies before valid_from")
         if evidence is not None and evidence.derived_from:
             self._check_sources(evidence)
-        subject = new_id() if event_id is None else derived_id(event_id, "memory")
-        return self._drafted(
-            payload, self._scope_id(scope), subject, None, evidence, event_id, occurred_at, correlation
+        target = self._scope_id(scope)
+        # An id of our own making was never used before; one from the caller may be a repeat, and goes the long way.
+        fresh = event_id is None and not (evidence and evidence.derived_from)
+        return self._draft(
+            scope=target,
+            subject=new_id() if event_id is None else derived_id(event_id, "memory"),
+            event_id=event_id or new_id(),
+            payload=payload,
+            occurred_at=moment(occurred_at),
+            expected_version=0,
+            context=self._context_of(evidence, correlation),
+            key=None if payload.key is None else (target, payload.key),
+            rights_version=self._engine.rights.version(self._credential, target) if fresh else None,
         )
 
     def _check_sources(self, evidence: Evidence) -> None:
@@ -271,29 +305,27 @@ class Remembering(Principal):
             if version > found[memory]:
                 raise InvalidInput(f"evidence.derived_from: memory {memory} has no version {version} yet")
 
-    def _drafted(
-        self, payload: Payload, scope: UUID, subject: UUID, state: Memory | None, evidence: Evidence | None,
-        event_id: UUID | None, occurred_at: datetime | None = None, correlation: UUID | None = None,
-        expected_version: int | None = None,
+    def _changed(
+        self, state: Memory, payload: Payload, evidence: Evidence | None, expected_version: int | None,
+        event_id: UUID | None, correlation: UUID | None,
     ) -> Draft:  # fmt: skip
-        at = moment(occurred_at)
-        event_id = event_id or new_id()
-        before = state.version if state else 0
+        """A change to a memory whose present state is known: `evolve` says what it becomes."""
+        at, event_id = moment(None), event_id or new_id()
         event = Event(
-            self.house, 0, event_id, scope, subject, before + 1, type(payload).__name__, payload.schema_version,
-            self.id, None, None, None, None, None, at, at, b"", payload,
+            self.house, 0, event_id, state.parent_id, state.id, state.version + 1, type(payload).__name__,
+            payload.schema_version, self.id, None, None, None, None, None, at, at, b"", payload,
         )  # fmt: skip
         after = evolve(state, event)
         return self._draft(
-            scope=scope,
-            subject=subject,
+            scope=state.parent_id,
+            subject=state.id,
             event_id=event_id,
             payload=payload,
             occurred_at=at,
-            expected_version=before if expected_version is None else expected_version,
+            expected_version=state.version if expected_version is None else expected_version,
             record=after.model_dump(mode="json", exclude={"id", "house_id", "parent_id", "version"}),
             context=self._context_of(evidence, correlation),
-            key=(scope, after.key) if after.key and after.status == "active" else None,
+            key=(state.parent_id, after.key) if after.key and after.status == "active" else None,
         )
 
     def _current(self, memory: UUID | str) -> Memory:
@@ -309,14 +341,6 @@ class Remembering(Principal):
         if row is None:
             raise NotFound("memory", ident)
         return memory_of(row)
-
-    def _changed(
-        self, state: Memory, payload: Payload, evidence: Evidence | None, expected_version: int | None,
-        event_id: UUID | None, correlation: UUID | None,
-    ) -> Draft:  # fmt: skip
-        return self._drafted(
-            payload, state.parent_id, state.id, state, evidence, event_id, None, correlation, expected_version
-        )
 
     def _change(
         self, memory: UUID | str, payload: Payload, evidence: Evidence | None, expected_version: int | None,
@@ -350,8 +374,8 @@ class Remembering(Principal):
         return event_of(row) if row else None
 
 
-def _fields(memory: NewMemory) -> tuple[Any, ...]:
-    return tuple(getattr(memory, name) for name in NewMemory.model_fields)
+def _fields(memory: NewMemory) -> dict[str, Any]:
+    return {name: getattr(memory, name) for name in NewMemory.model_fields}
 
 
 def _receipt(draft: Draft, written: Written) -> Receipt:

@@ -27,6 +27,9 @@ Method = Literal["told", "observed", "inferred", "extracted", "imported", "merge
 ProposalStatus = Literal["pending", "approved", "declined", "withdrawn"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+TIERS: tuple[Tier, ...] = get_args(Tier)
+STATUSES: tuple[MemoryStatus, ...] = get_args(MemoryStatus)
 
 #: The end of what still holds; `placements` and `grants` run from one seq until another.
 FOREVER = 2**63 - 1

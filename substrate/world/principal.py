@@ -19,6 +19,7 @@ from substrate.world.credential import Credential
 from substrate.world.database import Connection, Database
 from substrate.world.events import EvidenceData
 from substrate.world.model import Evidence, Memory, Position, Scope
+from substrate.world.permission import KnownRights
 
 M = TypeVar("M", bound=BaseModel)
 #: Where to remember: oneself, one's house, or any scope by its id or value.
@@ -44,6 +45,7 @@ class Engine:
     writer: Writer
     commits: GroupCommit
     settings: Settings
+    rights: KnownRights
     owner_url: str | None = None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -28,11 +29,15 @@ EVENT_COLUMNS = (
 )
 
 
+_ENVELOPE = [field.name for field in dataclasses.fields(Event)][:-2]
+
+
 def event_of(row: Sequence[Any]) -> Event:
     """A stored row of `EVENT_COLUMNS`, decoded."""
     *envelope, data, body = row
     payload = decode(envelope[6], envelope[7], data, body)
-    return Event(*envelope, payload=payload, erased=body is None)
+    fields: dict[str, Any] = dict(zip(_ENVELOPE, envelope, strict=True))
+    return Event(**fields, payload=payload, erased=body is None)
 
 
 class Page(NamedTuple):
@@ -53,7 +58,7 @@ class Reach(NamedTuple):
 class Reading(Remembering):
     """What an agent can read from the records."""
 
-    def rights(self) -> list[Reach]:
+    def rights(self) -> Sequence[Reach]:
         """The scopes this credential reaches, nearest first."""
         rows = self._rows("SELECT scope_id, rights, nearness FROM my_rights(%s, %s)")
         return sorted(
@@ -133,7 +138,7 @@ class Reading(Remembering):
         found = [memory_of(row) for row in rows[:limit]]
         return Page(found, _cursor(found[-1]) if len(rows) > limit else None)
 
-    def links(self, memory: UUID | str) -> list[Link]:
+    def links(self, memory: UUID | str) -> Sequence[Link]:
         """The links from and to a memory whose other end one may read too."""
         ident = self._current(memory).id
         with self._reading() as connection:

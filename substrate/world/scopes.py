@@ -82,6 +82,8 @@ class Governing(Principal):
         """Close a scope and everything below it: nobody reads or writes there any more. The history stays."""
         top = self.scope(scope)
         below = [top, *_descendants(top, self.scopes())]
+        if top.id != self.id and any(one.id == self.id for one in below):
+            raise InvalidInput(f"you live in scope {top.id}; move out before you remove it")
         drafts = [self._alteration(one, checked(e.ScopeRemoved)) for one in reversed(below) if one.status == "active"]
         if not drafts:
             raise InvalidInput(f"scope {top.id} is {top.status} already")
@@ -197,7 +199,7 @@ def _told(scope: Scope) -> UUID:
 
 
 def _name(name: str) -> str:
-    if not isinstance(name, str) or not name.strip() or len(name) > 200:
+    if not 0 < len(name.strip()) <= 200:
         raise InvalidInput("name: give between 1 and 200 characters")
     return name
 

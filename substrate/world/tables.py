@@ -19,13 +19,19 @@ from sqlalchemy import (
     Uuid,
     text,
 )
-from sqlalchemy.dialects.postgresql import DOMAIN, JSONB, TIMESTAMP
+from sqlalchemy.dialects.postgresql import DOMAIN, ENUM, JSONB, TIMESTAMP
+
+from substrate.world.model import CATEGORIES, STATUSES, TIERS
 
 SCHEMA = "substrate"
 metadata = MetaData(schema=SCHEMA)
 
 When = TIMESTAMP(timezone=True)
 RightsMask = DOMAIN("rights", SmallInteger, schema=SCHEMA)
+
+
+def _enum(name: str, values: tuple[str, ...]) -> ENUM:
+    return ENUM(*values, name=name, schema=SCHEMA, create_type=False)
 
 
 def _id(name: str = "id", *, key: bool = True) -> Column[object]:
@@ -55,7 +61,7 @@ memories = Table(
     metadata,
     _id(),
     Column("house_id", Uuid, nullable=False),
-    Column("parent_id", Uuid, ForeignKey("substrate.scopes.id"), nullable=False),
+    Column("parent_id", Uuid, nullable=False),
     Column("key", Text),
     Column("kind", Text, nullable=False),
     Column("title", Text),
@@ -63,14 +69,14 @@ memories = Table(
     Column("content", Text),
     Column("tags", ARRAY(Text), nullable=False),
     Column("concept_tags", ARRAY(Text), nullable=False),
-    Column("category", Text, nullable=False),
-    Column("tier", Text, nullable=False),
+    Column("category", _enum("category", CATEGORIES), nullable=False),
+    Column("tier", _enum("tier", TIERS), nullable=False),
     Column("confidence", Double),
     Column("valid_from", When),
     Column("valid_to", When),
     Column("point_in_time", When),
     Column("expires_at", When),
-    Column("status", Text, nullable=False),
+    Column("status", _enum("memory_status", STATUSES), nullable=False),
     Column("superseded_by", Uuid),
     Column("taught_by", Uuid, nullable=False),
     Column("held", Boolean, nullable=False),

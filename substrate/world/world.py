@@ -17,6 +17,7 @@ from substrate.world.database import Database
 from substrate.world.ids import new_id
 from substrate.world.model import Scope
 from substrate.world.operator import Operator
+from substrate.world.permission import KnownRights
 from substrate.world.principal import Engine, Principal, checked
 from substrate.world.reading import Reading
 from substrate.world.scopes import Governing, scope_created, scope_draft
@@ -76,8 +77,9 @@ class World:
         app, owner = _urls(settings, app_url, owner_url)
         database = Database(app, pool_size=settings.pool_size)
         database.open(allow_unsafe_durability=settings.allow_unsafe_durability)
-        writer = Writer(database)
-        return cls(Engine(database, writer, GroupCommit(writer), settings, owner), runtime)
+        rights = KnownRights(database)
+        writer = Writer(database, rights)
+        return cls(Engine(database, writer, GroupCommit(writer), settings, rights, owner), runtime)
 
     def close(self) -> None:
         self._engine.database.close()
