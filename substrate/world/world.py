@@ -14,6 +14,7 @@ from substrate.world.append import Context, Writer
 from substrate.world.commit import GroupCommit
 from substrate.world.credential import Credential, Token
 from substrate.world.database import Database
+from substrate.world.erasure import Erasing
 from substrate.world.ids import new_id
 from substrate.world.model import Scope
 from substrate.world.operator import Operator
@@ -26,7 +27,7 @@ from substrate.world.server.cluster import APP
 from substrate.world.verify import Verifying
 
 
-class Agent(Reading, Governing, Verifying):
+class Agent(Reading, Governing, Erasing, Verifying):
     """An agent, human or bot, with its credential: everything it may do, and nothing else.
 
     | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
@@ -34,6 +35,7 @@ class Agent(Reading, Governing, Verifying):
     | to read                | `get`, `get_by_key`, `list`, `rights` |
     | to govern              | `create_group`, `create_agent`, `rename`, `move`, `remove`, `configure`, `grant`, `revoke` |
     | to come in             | `issue_token`, `revoke_token`, `tokens` |
+    | to be rid of text      | `erase`, `erase_where`, `hold`, `release` |
     | to check               | `verify` |
     """
 
