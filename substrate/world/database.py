@@ -80,18 +80,26 @@ class Database:
     @contextmanager
     def reading(self, who: Credential) -> Iterator[Connection]:
         """A transaction in which row-level security sees `who`; the setting ends with it, so no one inherits it."""
-        with self.connection() as connection, connection.transaction():
-            connection.execute(
-                "SELECT set_config('substrate.principal', %s, true), set_config('substrate.token', %s, true)",
-                (str(who.principal), str(who.token or "")),
-                prepare=True,
-            )
-            yield connection
+        try:
+            with self.connection() as connection, connection.transaction():
+                connection.execute(
+                    "SELECT set_config('substrate.principal', %s, true), set_config('substrate.token', %s, true)",
+                    (str(who.principal), str(who.token or "")),
+                    prepare=True,
+                )
+                yield connection
+        except psycopg.OperationalError as error:
+            raise _went_away(error) from None
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[TupleRow]:
         """One statement outside any principal: for the SECURITY DEFINER functions that take theirs as an argument."""
         with self.connection() as connection:
             return connection.execute(query.encode(), parameters, prepare=True).fetchall()
+
+
+def _went_away(error: psycopg.OperationalError) -> ServerUnavailable:
+    """Of a reader: nothing was written, so there is nothing more to say than that it can ask again."""
+    return ServerUnavailable(f"the database went away ({error.sqlstate or type(error).__name__}); ask again")
 
 
 def run(connection: Connection, statement: ClauseElement) -> psycopg.Cursor[TupleRow]:
