@@ -277,7 +277,13 @@ CREATE TYPE new_event AS (
     causation_id uuid, correlation_id uuid, data text, body text, occurred_at timestamptz, record json
 );
 
-CREATE TYPE place AS (seq bigint, recorded_at timestamptz);
+-- Where an event came to stand: its seq, and the microseconds since 1970 at which it was recorded.
+CREATE TYPE place AS (seq bigint, micros bigint);
+
+CREATE FUNCTION moment(micros bigint) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT 'epoch'::timestamptz + micros * interval '1 microsecond'
+$$;
 
 -- The only writer of `events`, and always the last step of its transaction, because from here until the commit the
 -- house's head is locked and every other writer of that house waits. Do not move work below this call: with 5 ms of
@@ -335,18 +341,17 @@ BEGIN
                         occurred_at, recorded_at, prev_hash, hash)
     SELECT n.house_id, n.seq, n.event_id, n.scope_id, n.subject_id, n.expected_version + 1, n.type, n.schema_version,
            n.actor_id, n.runtime, n.session_id, n.run_id, n.causation_id, n.correlation_id, n.data, n.body, n.salt,
-           n.commitment, n.occurred_at, 'epoch'::timestamptz + n.micros * interval '1 microsecond', n.prev_hash, n.hash
+           n.commitment, n.occurred_at, moment(n.micros), n.prev_hash, n.hash
       FROM ROWS FROM (unnest(evs), unnest(at_seq), unnest(at_time), unnest(salts), unnest(commitments), unnest(prevs),
                       unnest(chain))
         AS n (item, step, size, house_id, event_id, scope_id, subject_id, expected_version, type, schema_version,
               actor_id, token_id, runtime, session_id, run_id, causation_id, correlation_id, data, body, occurred_at,
               record, seq, micros, salt, commitment, prev_hash, hash);
 
-    UPDATE stream_head s SET seq = u.seq, hash = u.hash, recorded_at = 'epoch'::timestamptz + u.micros * interval '1 microsecond'
+    UPDATE stream_head s SET seq = u.seq, hash = u.hash, recorded_at = moment(u.micros)
       FROM unnest(houses, seqs, hashes, times) AS u (house_id, seq, hash, micros)
      WHERE s.house_id = u.house_id;
-    RETURN ARRAY(SELECT (p.seq, 'epoch'::timestamptz + p.micros * interval '1 microsecond')::place
-                   FROM unnest(at_seq, at_time) AS p (seq, micros));
+    RETURN ARRAY(SELECT (p.seq, p.micros)::place FROM unnest(at_seq, at_time) AS p (seq, micros));
 END $$;
 
 -- A right that does not stand gets one of these answers; the API turns them into its errors.
@@ -423,7 +428,8 @@ BEGIN
             -- A manager who may not read still may manage; a stranger gets the same answer as for a scope that is not there.
             IF e.type <> 'ScopeCreated' AND (old.id IS NULL OR NOT (
                    manages(e.actor_id, e.token_id, old.id)
-                   OR EXISTS (SELECT FROM my_rights(e.actor_id, e.token_id) m WHERE m.scope_id IN (old.id, old.parent_id)))) THEN
+                   OR EXISTS (SELECT FROM my_rights(e.actor_id, e.token_id) m WHERE m.scope_id = old.id
+                                 OR old.kind = 'agent' AND m.scope_id = old.parent_id AND m.rights & 1 = 1))) THEN
                 PERFORM refuse('not_found', 'no such scope');
             END IF;
             allowed := CASE e.type
@@ -537,7 +543,7 @@ BEGIN
     IF rights_moved THEN
         UPDATE stream_head h SET rights_version = h.rights_version + 1 WHERE h.house_id = head.house_id;
     END IF;
-    RETURN QUERY SELECT p.seq, p.recorded_at FROM unnest(places) p;
+    RETURN QUERY SELECT p.seq, moment(p.micros) FROM unnest(places) p;
 END $$;
 
 -- Whose token is this? Only its digest is asked for, so the secret never reaches a query log.

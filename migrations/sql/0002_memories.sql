@@ -424,11 +424,11 @@ BEGIN
         places := chain_events(written, houses, rights_seen);
     END IF;
 
-    RETURN QUERY SELECT w.item, 'ok', w.seq, w.recorded_at, NULL::text
+    RETURN QUERY SELECT w.item, 'ok', w.seq, moment(w.micros), NULL::text
                    FROM ROWS FROM (unnest(written), unnest(places)) AS w (
                        item, step, size, house_id, event_id, scope_id, subject_id, expected_version, type, schema_version,
                        actor_id, token_id, runtime, session_id, run_id, causation_id, correlation_id, data, body,
-                       occurred_at, record, seq, recorded_at);
+                       occurred_at, record, seq, micros);
     IF NOT all_good THEN
         RETURN QUERY SELECT e.item, verdicts[e.ordinality], o.seq, o.recorded_at, details[e.ordinality]
                        FROM unnest(evs) WITH ORDINALITY e
@@ -460,7 +460,7 @@ END $$;
 -- and the sender turns to `append`, which answers for each item. Items come sorted by house.
 -- jsonb and single fields, where `append` has json_populate_record: that looks up its columns anew in every call.
 CREATE FUNCTION learn(items jsonb, houses uuid[], rights bigint[])
-RETURNS TABLE (item integer, seq bigint, recorded_at timestamptz)
+RETURNS TABLE (item integer, seq bigint, micros bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan AS $$
@@ -490,9 +490,9 @@ BEGIN
       FROM unnest(evs) e, CAST(e.data AS jsonb) d, CAST(e.body AS jsonb) b;
 
     places := chain_events(evs, houses, rights);
-    RETURN QUERY SELECT w.item, w.seq, w.recorded_at
+    RETURN QUERY SELECT w.item, w.seq, w.micros
                    FROM ROWS FROM (unnest(evs), unnest(places)) AS w (
                        item, step, size, house_id, event_id, scope_id, subject_id, expected_version, type, schema_version,
                        actor_id, token_id, runtime, session_id, run_id, causation_id, correlation_id, data, body,
-                       occurred_at, record, seq, recorded_at);
+                       occurred_at, record, seq, micros);
 END $$;

@@ -156,7 +156,7 @@ BEGIN
 END $$;
 
 -- What the proposers of waiting promotions chose to show, for those who may approve them and for themselves.
-CREATE FUNCTION read_proposals(principal uuid, token uuid, wanted text)
+CREATE FUNCTION read_proposals(principal uuid, token uuid, wanted text, just uuid)
 RETURNS TABLE (id uuid, memory_id uuid, memory_version integer, to_scope uuid, proposed_by uuid, status text,
                decided_by uuid, promoted_id uuid, proposed_at timestamptz, decided_at timestamptz,
                schema_version smallint, data text, body text)
@@ -165,7 +165,7 @@ BEGIN
     RETURN QUERY SELECT q.id, q.memory_id, q.memory_version, q.to_scope, q.proposed_by, q.status, q.decided_by,
                         q.promoted_id, q.proposed_at, q.decided_at, e.schema_version, e.data, e.body
                    FROM proposals q LEFT JOIN events e ON e.event_id = q.id AND e.house_id IS NOT DISTINCT FROM q.house_id
-                  WHERE (wanted IS NULL OR q.status = wanted)
+                  WHERE (wanted IS NULL OR q.status = wanted) AND (just IS NULL OR q.id = just)
                     AND (q.to_scope IN (SELECT r.scope_id FROM my_rights(principal, token) r WHERE r.rights & 4 = 4)
                          OR q.proposed_by = principal AND credential_mask(principal, token) & 1 = 1)
                   ORDER BY q.proposed_at;

@@ -13,13 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 GENESIS = bytes(32)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def canonical(value: object) -> str:
     """JSON with sorted keys and no spaces, text as it is: one value, one string."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def digest(value: object) -> str:
@@ -29,7 +30,7 @@ def digest(value: object) -> str:
 
 def microseconds(at: datetime) -> int:
     """Microseconds since 1970, exactly: floats would lose some."""
-    return (at - _EPOCH) // _MICROSECOND
+    return (at - EPOCH) // _MICROSECOND
 
 
 def commitment(salt: bytes, body: str) -> bytes:

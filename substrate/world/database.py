@@ -16,6 +16,7 @@ from sqlalchemy.sql import ClauseElement
 from substrate.errors import InvalidInput, SchemaOutdated, ServerUnavailable, UnsafeServer
 from substrate.world import migrate
 from substrate.world.credential import Credential
+from substrate.world.hot import HotStatement
 
 MINIMUM_VERSION = 150_000
 #: A writer that hangs must not hold a house's head for ever, and a reader must not hold back vacuum.
@@ -46,6 +47,7 @@ class Database:
         self._conninfo = make_conninfo(
             url, options=options.strip(), connect_timeout=connect_timeout, application_name="substrate"
         )
+        self._hot: list[HotStatement] = []
         self.pool: ConnectionPool[Connection] = ConnectionPool(
             self._conninfo,
             min_size=1,
@@ -66,7 +68,14 @@ class Database:
         self.pool.open()
 
     def close(self) -> None:
+        for statement in self._hot:
+            statement.close()
         self.pool.close()
+
+    def hot(self, query: str) -> HotStatement:
+        """A statement for the hot path; closed with the database."""
+        self._hot.append(HotStatement(self.pool, query))
+        return self._hot[-1]
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:

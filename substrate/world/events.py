@@ -68,7 +68,7 @@ class Payload(Value):
     def encode(self) -> tuple[str, str]:
         """(data, body) as canonical JSON. Only what was set is written, so an unset field and a None stay two things."""
         everything = self.model_dump(mode="json", exclude_unset=True)
-        body = {name: everything.pop(name) for name in self.free_fields & everything.keys()}
+        body = {name: everything.pop(name) for name in self.free_fields if name in everything}
         return canonical(everything), canonical(body)
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from substrate.errors import InvalidInput, NotFound, SubstrateError, UnknownKind
 from substrate.settings import Settings
-from substrate.world.append import Context, Draft, Item, Writer, Written
+from substrate.world.append import NOWHERE, Context, Draft, Item, Writer, Written
 from substrate.world.commit import GroupCommit
 from substrate.world.credential import Credential
 from substrate.world.database import Connection, Database
@@ -52,7 +52,7 @@ class Engine:
 class Principal:
     """An agent with its credential. Capabilities are mixed in: see `Agent`."""
 
-    def __init__(self, engine: Engine, credential: Credential, context: Context = Context()) -> None:  # noqa: B008 - frozen
+    def __init__(self, engine: Engine, credential: Credential, context: Context = NOWHERE) -> None:
         self._engine = engine
         self._credential = credential
         self._context = context
