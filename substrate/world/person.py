@@ -73,6 +73,6 @@ def _as_operator(erasure: Erasure) -> tuple[Scope, list[UUID]]:
 
 def _records(erasure: Erasure, what: str) -> list[dict[str, Any]]:
     rows = erasure.engine.database.rows(
-        "SELECT record FROM read_records(NULL, NULL, %s, %s, '', 2147483647)", (erasure.who.house, what)
+        "SELECT record FROM read_records(NULL, NULL, %s, %s)", (erasure.who.house, what)
     )
     return [record for (record,) in rows]
