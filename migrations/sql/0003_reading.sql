@@ -269,7 +269,7 @@ BEGIN
     END CASE;
     RETURN QUERY
     SELECT t.* FROM (
-        SELECT m.id, m.parent_id, m.version, m.status, m.held OR EXISTS (
+        SELECT m.id, m.parent_id, m.version, m.status::text, m.held OR EXISTS (
                    SELECT FROM chain_of(ARRAY[m.parent_id], 9223372036854775806) c WHERE c.legal_hold),
                (SELECT count(*)::integer FROM events e WHERE e.subject_id = m.id AND e.body <> '{}'),
                CASE WHEN principal IS NULL THEN login_kind() = 'app' ELSE manages(principal, token, m.parent_id) END AS permitted

@@ -15,24 +15,31 @@ from substrate.world.commit import GroupCommit
 from substrate.world.credential import Credential, Token
 from substrate.world.database import Database
 from substrate.world.erasure import Erasing
+from substrate.world.hindsight import Hindsight
 from substrate.world.ids import new_id
 from substrate.world.model import Scope
 from substrate.world.operator import Operator
 from substrate.world.permission import KnownRights
 from substrate.world.principal import Engine, Principal, checked
+from substrate.world.promotion import Promoting
 from substrate.world.reading import Reading
+from substrate.world.retract import Retracting
 from substrate.world.scopes import Governing, scope_created, scope_draft
 from substrate.world.server import EmbeddedServer
 from substrate.world.server.cluster import APP
 from substrate.world.verify import Verifying
 
 
-class Agent(Reading, Governing, Erasing, Verifying):
+class Agent(Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Verifying):
     """An agent, human or bot, with its credential: everything it may do, and nothing else.
 
     | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
     | to relate              | `link`, `unlink`, `links` |
     | to read                | `get`, `get_by_key`, `list`, `rights` |
+    | to ask how it came     | `why`, `history` |
+    | to look back           | `as_of`, `list_as_of`, `rights_as_of`, `diff` |
+    | to share               | `propose_promotion`, `proposals`, `proposal`, `approve_promotion`, `decline_promotion` |
+    | to take a source back  | `retract`, `undo_retraction` |
     | to govern              | `create_group`, `create_agent`, `rename`, `move`, `remove`, `configure`, `grant`, `revoke` |
     | to come in             | `issue_token`, `revoke_token`, `tokens` |
     | to be rid of text      | `erase`, `erase_where`, `hold`, `release` |
