@@ -53,9 +53,10 @@ class HotStatement:
         return connection
 
     def _give_back(self, connection: psycopg.Connection[TupleRow]) -> None:
-        # A broken one is replaced by the pool; a whole one must not keep a name that the next user may want.
+        # A broken one is replaced by the pool; a whole one must not keep a name that the next user may want. Only ours:
+        # psycopg has prepared statements of its own on this connection, and would go on to call them.
         if connection.pgconn.status == pq.ConnStatus.OK:
-            connection.pgconn.exec_(b"DEALLOCATE ALL")
+            connection.pgconn.exec_(b"DEALLOCATE " + _NAME)
         self._pool.putconn(connection)
 
 
