@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import random
@@ -11,10 +12,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from uuid import UUID
+
+import psycopg
 
 from substrate.settings import Settings
 from substrate.world.migrate import upgrade
@@ -26,8 +29,8 @@ from tests.servers import reap, reaper
 
 PROCESSES = 4
 HOUSES = 3
-#: How much the writers' journals grow in a round, in bytes: some tens to some hundreds of calls.
-MOST_GROWTH = 60_000
+#: How much the writers' journals grow in a round at most, in bytes: some hundreds of calls.
+MOST_GROWTH = 150_000
 PATIENCE = 60.0
 
 Fault = Callable[["Campaign"], None]
@@ -53,17 +56,24 @@ class Campaign:
     def settle(self) -> None:
         """Migrate, and found the houses."""
         upgrade(self.server.owner_url, APP)
-        settings = Settings(allow_unsafe_durability=self._unsafe)
-        with World.open(app_url=self.server.app_url, settings=settings) as world:
+        with self.world() as world:
             founded = [world.found_house(f"house {number}", "ana").owner for number in range(HOUSES)]
         self.houses = {owner.house: owner.id for owner in founded}
 
+    def world(self) -> World:
+        return World.open(app_url=self.server.app_url, settings=Settings(allow_unsafe_durability=self._unsafe))
+
     def run(self, rounds: int, faults: Sequence[Fault]) -> None:
-        """In each round wait for a random amount of work, then do damage, then mend it."""
-        for _ in range(rounds):
+        """In each round wait for a random amount of work, then do damage, then mend it.
+
+        The faults are dealt like cards, so that each has its turn in every run.
+        """
+        dealt = list(itertools.islice(itertools.cycle(faults), rounds))
+        self.chance.shuffle(dealt)
+        for fault in dealt:
             self._start_writers()
             self._await_work(self.chance.randint(1, MOST_GROWTH))
-            self.chance.choice(faults)(self)
+            fault(self)
             self.server.start()
             self.done["rounds"] += 1
         # The writers' last unanswered questions are asked again, so that the end is not a special case.
@@ -94,6 +104,19 @@ class Campaign:
             raise AssertionError("there is no server to kill")
         os.kill(pid, signal.SIGKILL)
         self.done["servers killed"] += 1
+
+    def kill_backend(self) -> None:
+        """One session of the server dies, and the postmaster throws all others out and recovers."""
+        with psycopg.connect(self.server.superuser_url("postgres")) as connection:
+            query = (
+                "SELECT pid FROM pg_stat_activity WHERE usename = %s ORDER BY state = 'active' DESC, random() LIMIT 1"
+            )
+            row = connection.execute(query, (APP,)).fetchone()
+        if row is None:
+            raise AssertionError("no writer is connected")
+        with suppress(ProcessLookupError):  # it may have gone by itself meanwhile
+            os.kill(row[0], signal.SIGKILL)
+            self.done["sessions killed"] += 1
 
     def kill_and_stop(self) -> None:
         self.kill_writers()
@@ -137,11 +160,12 @@ class Campaign:
                 process.join()
 
 
-#: The deeds of a round; the server goes down in three of four.
+#: The deeds of a round; the server goes down in four of five.
 DAMAGE: tuple[Fault, ...] = (
     Campaign.kill_writers,
     Campaign.stop_server,
     Campaign.kill_server,
+    Campaign.kill_backend,
     Campaign.kill_and_stop,
 )
 

@@ -26,7 +26,8 @@ def seed() -> int:
 
 
 def conclude(held: Campaign) -> Findings:
-    findings = check(held.server.superuser_url("substrate"), held.folder, held.houses)
+    with held.world() as world:
+        findings = check(held.server.superuser_url("substrate"), world.operator(), held.folder, held.houses)
     done = ", ".join(f"{number} {what}" for what, number in sorted(held.done.items()))
     print(f"\nseed {held.seed}: {PROCESSES * THREADS} writers in {PROCESSES} processes; {done}; {findings}")
     return findings
