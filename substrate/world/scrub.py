@@ -57,11 +57,13 @@ def _attempt(store: str, work: Callable[[], Store]) -> Store:
 
 
 def _rewrite(connection: psycopg.Connection[tuple[object, ...]], table: str) -> Store:
-    kept = 0
+    kept, warned = 0, False
 
     def count(notice: psycopg.errors.Diagnostic) -> None:
+        nonlocal kept, warned
+        # A table that one may not vacuum is passed over with no more than a warning.
+        warned = warned or notice.severity_nonlocalized == "WARNING"
         # "2 dead row versions cannot be removed yet": in any language, the first number of that detail.
-        nonlocal kept
         found = re.search(r"\d+", notice.message_detail or "")
         kept = max(kept, int(found.group()) if found else 0)
 
@@ -70,6 +72,8 @@ def _rewrite(connection: psycopg.Connection[tuple[object, ...]], table: str) -> 
         connection.execute(sql.SQL("VACUUM (FULL, VERBOSE) substrate.{}").format(sql.Identifier(table)))
     finally:
         connection.remove_notice_handler(count)
+    if warned:
+        raise psycopg.errors.InsufficientPrivilege
     if kept:
         return Store(
             store=f"table file of {table}",
