@@ -27,10 +27,11 @@ from substrate.world.retract import Retracting
 from substrate.world.scopes import Governing, scope_created, scope_draft
 from substrate.world.server import EmbeddedServer
 from substrate.world.server.cluster import APP
+from substrate.world.subscribe import Subscribing
 from substrate.world.verify import Verifying
 
 
-class Agent(Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Verifying):
+class Agent(Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Verifying, Subscribing):
     """An agent, human or bot, with its credential: everything it may do, and nothing else.
 
     | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
@@ -43,6 +44,7 @@ class Agent(Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Verif
     | to govern              | `create_group`, `create_agent`, `rename`, `move`, `remove`, `configure`, `grant`, `revoke` |
     | to come in             | `issue_token`, `revoke_token`, `tokens` |
     | to be rid of text      | `erase`, `erase_where`, `hold`, `release` |
+    | to follow              | `subscribe`, `read_stream` |
     | to check               | `verify` |
     """
 
