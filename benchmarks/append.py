@@ -38,7 +38,7 @@ class Plan:
 
 
 FULL = Plan(rounds=5, seconds=2.0, sizes=(1_000, 100_000, 1_000_000), calls=1_000)
-QUICK = Plan(rounds=3, seconds=0.4, sizes=(1_000, 10_000, 50_000), calls=200)
+QUICK = Plan(rounds=3, seconds=0.3, sizes=(1_000, 10_000, 50_000), calls=100)
 
 
 def remembering(agents: list[Agent], threads: int, seconds: float) -> float:
