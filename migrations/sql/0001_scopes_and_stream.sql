@@ -487,6 +487,11 @@ BEGIN
                     PERFORM refuse('invalid_input', 'a scope cannot be moved below itself: that would be a cycle');
                 END IF;
             END IF;
+            IF e.type = 'ScopeRemoved' AND EXISTS (SELECT FROM placements p WHERE p.parent_id = old.id AND p.active
+                                                      AND p.to_seq = 9223372036854775807) THEN
+                -- Whoever removes a scope removes what is below it first; this is what came in between.
+                PERFORM refuse('stale', 'something lives below this scope');
+            END IF;
             UPDATE scopes s SET parent_id = r.parent_id, name = r.name, settings = r.settings, status = r.status,
                                 version = r.version, updated_at = r.updated_at
              WHERE s.id = old.id;

@@ -323,13 +323,22 @@ BEGIN
            SET key = r.key, kind = r.kind, title = r.title, description = r.description, content = r.content, tags = r.tags,
                concept_tags = r.concept_tags, category = r.category, tier = r.tier, confidence = r.confidence,
                valid_from = r.valid_from, valid_to = r.valid_to, point_in_time = r.point_in_time,
-               expires_at = r.expires_at, status = r.status, superseded_by = r.superseded_by, held = r.held,
-               reinforcements = r.reinforcements, version = e.expected_version + 1,
+               expires_at = r.expires_at, status = r.status, superseded_by = r.superseded_by, version = e.expected_version + 1,
                content_version = r.content_version, updated_at = r.updated_at
           FROM unnest(evs) WITH ORDINALITY e, json_populate_record(NULL::memories, e.record) r
          WHERE m.id = e.subject_id AND e.expected_version > 0 AND verdicts[e.ordinality] = 'ok'
-           AND e.type NOT IN ('MemoryErased', 'MemoryHeld', 'MemoryReleased')
+           AND e.type NOT IN ('MemoryErased', 'MemoryHeld', 'MemoryReleased', 'MemoryReinforced', 'MemoriesLinked',
+                              'MemoriesUnlinked', 'MemoryPromotionProposed')
            AND NOT (e.record IS NULL AND e.type = 'MemoryForgotten');
+        -- What anyone with w may do to what others taught changes no more than this, whatever record came along.
+        UPDATE memories m
+           SET reinforcements = m.reinforcements + CASE e.type WHEN 'MemoryReinforced' THEN 1 ELSE 0 END,
+               confidence = CASE e.type WHEN 'MemoryReinforced'
+                   THEN coalesce((e.data::json ->> 'confidence')::double precision, m.confidence) ELSE m.confidence END,
+               version = e.expected_version + 1, updated_at = e.occurred_at
+          FROM unnest(evs) WITH ORDINALITY e
+         WHERE m.id = e.subject_id AND e.expected_version > 0 AND verdicts[e.ordinality] = 'ok'
+           AND e.type IN ('MemoryReinforced', 'MemoriesLinked', 'MemoriesUnlinked', 'MemoryPromotionProposed');
     END IF;
 
     IF creations > 0 THEN
@@ -449,7 +458,7 @@ BEGIN
                 ELSE ARRAY(SELECT r.scope_id FROM my_rights(principal, token) r WHERE r.rights & 2 = 2) END,
            (SELECT t.expires_at FROM tokens t WHERE t.id = token)
       FROM placements p JOIN stream_head h ON h.house_id = p.house_id
-     WHERE p.scope_id = principal AND p.to_seq = 9223372036854775807;
+     WHERE p.scope_id = principal AND p.to_seq = 9223372036854775807 AND credential_mask(principal, token) > 0;
 END $$;
 
 -- The way of a plain `remember`, and of nothing else: new memories whose event ids were never used before, by agents whose

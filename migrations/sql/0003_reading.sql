@@ -104,6 +104,29 @@ BEGIN
     END IF;
 END $$;
 
+-- The stream of a house with its text, for a copy of it, by who holds x on it. Text of scopes that the caller may not
+-- read is withheld: commitment and chain come along without it. Names of scopes are known to who manages them.
+CREATE FUNCTION export_events(principal uuid, token uuid, house uuid, after bigint, most integer)
+RETURNS TABLE (seq bigint, event_id uuid, scope_id uuid, subject_id uuid, version integer, type text,
+               schema_version smallint, actor_id uuid, runtime text, session_id text, run_id text, causation_id uuid,
+               correlation_id uuid, data text, body text, salt bytea, commitment bytea, occurred_at timestamptz,
+               recorded_at timestamptz, prev_hash bytea, hash bytea, withheld boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    visible uuid[] := ARRAY(SELECT r.scope_id FROM my_rights(principal, token) r WHERE r.rights & 1 = 1);
+BEGIN
+    IF principal IS NOT NULL AND may_audit(principal, token, house) THEN
+        RETURN QUERY SELECT e.seq, e.event_id, e.scope_id, e.subject_id, e.version, e.type, e.schema_version, e.actor_id,
+            e.runtime, e.session_id, e.run_id, e.causation_id, e.correlation_id, e.data,
+            CASE WHEN NOT h.hidden THEN e.body END, CASE WHEN NOT h.hidden THEN e.salt END, e.commitment, e.occurred_at,
+            e.recorded_at, e.prev_hash, e.hash, h.hidden
+            FROM events e
+            CROSS JOIN LATERAL (SELECT e.body IS NOT NULL AND e.body <> '{}' AND e.scope_id <> ALL (visible)
+                                   AND e.type NOT IN ('ScopeCreated', 'ScopeRenamed') AS hidden) h
+            WHERE e.house_id = house AND e.seq > after ORDER BY e.seq LIMIT most;
+    END IF;
+END $$;
+
 -- The rows of a house as they are stored, as JSON, text as digests: what a replay is compared with. A row belongs to the
 -- house by its own word or by what it hangs on: permission asks no row for its house, so one that names another house
 -- would work here and be seen nowhere.

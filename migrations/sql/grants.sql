@@ -12,6 +12,7 @@ GRANT EXECUTE ON FUNCTION
     position_at(uuid, uuid, uuid, timestamptz), stream_mark(uuid, uuid, uuid, bigint),
     read_stream(uuid, uuid, uuid, bigint, bigint), may_audit(uuid, uuid, uuid),
     read_chain(uuid, uuid, uuid, bigint, integer), read_records(uuid, uuid, uuid, text),
+    export_events(uuid, uuid, uuid, bigint, integer),
     read_proposals(uuid, uuid, text, uuid), rights_at(uuid, uuid, uuid, uuid, bigint),
     retraction_reach(uuid, uuid, uuid, text, text), erasure_targets(uuid, uuid, uuid, text, text[]), retention_due(uuid, integer),
     import_begin(uuid), import_rows(uuid, text, json), import_end(uuid, bigint), houses(), house_agents(uuid)

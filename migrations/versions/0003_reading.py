@@ -12,7 +12,7 @@ branch_labels = None
 depends_on = None
 
 FUNCTIONS = """house_agents, houses, import_end, import_rows, import_begin, retention_due, erasure_targets, retraction_reach, rights_at, read_proposals,
-    read_records, read_chain, array_digest, body_digest, digest_of, may_audit, read_stream, stream_mark, position_at"""
+    read_records, export_events, read_chain, array_digest, body_digest, digest_of, may_audit, read_stream, stream_mark, position_at"""
 
 
 def upgrade() -> None:
