@@ -202,7 +202,7 @@ def compensations(told: Retold, reason: str | None) -> list[Payload]:
 def _path(have: tuple[str, UUID | None], want: tuple[str, UUID | None], why: dict[str, Any]) -> list[Payload]:
     """From one status to another, by events that there are."""
     (status, by), (wanted, wanted_by) = have, want
-    if status == wanted and (by == wanted_by or wanted == "forgotten"):
+    if have == want:
         return []
     found: list[Payload] = []
     if status != "active" and (wanted != "forgotten" or by != wanted_by):

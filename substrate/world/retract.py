@@ -95,7 +95,8 @@ class Retracting(Provenance):
         correlation = standing or new_id()
         untouched, derived, unseen = self._beyond_reach(origin)
         judge = markers.judgement(correlation, retracting=origin, unseen=unseen)
-        job = _Job(judge, self._given_by(origin), correlation, marker, reason, spreading=True)
+        touched = self._given_by(origin) | self._made_of(unseen)
+        job = _Job(judge, touched, correlation, marker, reason, spreading=True)
         return self._carry_out(job, standing is not None, untouched, derived, dry_run=dry_run)
 
     def undo_retraction(
