@@ -117,45 +117,61 @@ INSERT INTO event_rules VALUES
     ('MemoryPromotionDeclined', 4, 'none'),
     ('SourceRetracted', 4, 'none');
 
--- Quotas and rates, for the actors of houses that have any. Returns the actors that are over, with the reason.
-CREATE FUNCTION over_limit(actors uuid[], counts integer[], learning integer[]) RETURNS TABLE (actor_id uuid, reason text)
+-- Quotas and rates, for houses that have any: for each event the reason why it is too much, or NULL. What fits is let
+-- through, in order. Managing (erasing, holding) is never too much, nor is what the house does by its own policy; what
+-- takes the place of a memory in the same item adds none.
+CREATE FUNCTION over_limit(evs new_event[], verdicts text[]) RETURNS text[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-    a record; held bigint; left_over double precision;
+    reasons text[] := array_fill(NULL::text, ARRAY[cardinality(evs)]);
+    a record; held bigint; left_over double precision; used integer;
 BEGIN
     FOR a IN
-        -- The strictest limit along the chain counts.
-        SELECT w.actor, w.writes, w.new, min(c.memories_max) AS memories_max, min(c.writes_per_minute) AS per_minute
-          FROM unnest(actors, counts, learning) AS w (actor, writes, new)
-          JOIN chain_of(actors, 9223372036854775806) c ON c.start_id = w.actor
-         GROUP BY w.actor, w.writes, w.new ORDER BY w.actor
+        -- The strictest limit along the chain counts. Sorted, so that two batches take their locks in one order.
+        SELECT w.actor_id, w.ords, w.fresh, c.memories_max, c.per_minute
+          FROM (SELECT e.actor_id, array_agg(e.ord ORDER BY e.ord) AS ords, array_agg(e.fresh ORDER BY e.ord) AS fresh
+                  FROM (SELECT x.actor_id, x.house_id, x.type, x.ordinality AS ord, x.type = 'MemoryLearned'
+                               AND NOT bool_or(x.type = 'MemorySuperseded') OVER (PARTITION BY x.item) AS fresh
+                          FROM unnest(evs) WITH ORDINALITY x) e
+                 WHERE verdicts[e.ord] = 'ok' AND e.actor_id <> e.house_id
+                   AND e.type NOT IN ('MemoryErased', 'MemoryHeld', 'MemoryReleased')
+                 GROUP BY e.actor_id) w
+         CROSS JOIN LATERAL (SELECT min(p.memories_max) AS memories_max, min(p.writes_per_minute) AS per_minute
+                               FROM chain_of(ARRAY[w.actor_id], 9223372036854775806) p) c
+         WHERE c.memories_max IS NOT NULL OR c.per_minute IS NOT NULL
+         ORDER BY w.actor_id
     LOOP
-        IF a.memories_max IS NOT NULL AND a.new > 0 THEN
-            SELECT count(*) INTO held FROM (SELECT FROM memories m WHERE m.taught_by = a.actor AND m.status = 'active'
-                                             LIMIT a.memories_max + 1) bounded;
-            IF held + a.new > a.memories_max THEN
-                actor_id := a.actor;
-                reason := format('quota: %s of %s memories', held, a.memories_max);
-                RETURN NEXT;
-                CONTINUE;
-            END IF;
+        held := NULL; left_over := NULL; used := 0;
+        IF a.memories_max IS NOT NULL AND true = ANY (a.fresh) THEN
+            -- Until the commit: two processes that write for one agent must count one after the other. Not a row of
+            -- placements, for `govern` takes those after the head, and this comes before it.
+            PERFORM pg_advisory_xact_lock(hashtextextended(a.actor_id::text, 0));
+            SELECT count(*) INTO held FROM (SELECT FROM memories m WHERE m.taught_by = a.actor_id AND m.status = 'active'
+                                             LIMIT a.memories_max) bounded;
         END IF;
         IF a.per_minute IS NOT NULL THEN
-            INSERT INTO budgets AS b VALUES (a.actor, a.per_minute, clock_timestamp())
+            INSERT INTO budgets AS b VALUES (a.actor_id, a.per_minute, clock_timestamp())
             ON CONFLICT (principal_id) DO UPDATE
                SET remaining = least(a.per_minute, b.remaining
                        + extract(epoch FROM clock_timestamp() - b.refilled_at)::double precision * a.per_minute / 60),
                    refilled_at = clock_timestamp()
             RETURNING remaining INTO left_over;
-            IF left_over < a.writes THEN
-                actor_id := a.actor;
-                reason := format('rate: %s writes a minute', a.per_minute);
-                RETURN NEXT;
+        END IF;
+        FOR i IN 1 .. cardinality(a.ords) LOOP
+            IF a.fresh[i] AND held >= a.memories_max THEN
+                reasons[a.ords[i]] := format('quota: %s of %s memories', held, a.memories_max);
+            ELSIF left_over - used < 1 THEN
+                reasons[a.ords[i]] := format('rate: %s writes a minute', a.per_minute);
             ELSE
-                UPDATE budgets SET remaining = remaining - a.writes WHERE principal_id = a.actor;
+                used := used + 1;
+                held := held + a.fresh[i]::integer;
             END IF;
+        END LOOP;
+        IF a.per_minute IS NOT NULL AND used > 0 THEN
+            UPDATE budgets SET remaining = remaining - used WHERE principal_id = a.actor_id;
         END IF;
     END LOOP;
+    RETURN reasons;
 END $$;
 
 -- Forget the text of whole subjects: the one place where an event is ever changed. Commitments stay, so the chain holds.
@@ -290,21 +306,9 @@ BEGIN
     END IF;
 
     IF limited THEN
-        SELECT array_agg(s.verdict ORDER BY s.ord), array_agg(s.detail ORDER BY s.ord) INTO verdicts, details FROM (
-            WITH over AS MATERIALIZED (
-                SELECT x.actor_id, x.reason FROM (
-                    SELECT array_agg(a.actor_id) AS ids, array_agg(a.writes) AS writes, array_agg(a.new) AS new FROM (
-                        SELECT e.actor_id, count(*)::integer AS writes,
-                               (count(*) FILTER (WHERE e.type = 'MemoryLearned'))::integer AS new
-                          FROM unnest(evs) WITH ORDINALITY e
-                         WHERE verdicts[e.ordinality] = 'ok' AND e.actor_id <> e.house_id GROUP BY e.actor_id) a) b,
-                    over_limit(b.ids, b.writes, b.new) x)
-            SELECT e.ordinality AS ord,
-                   CASE WHEN verdicts[e.ordinality] = 'ok' AND o.actor_id IS NOT NULL THEN 'limit_exceeded'
-                        ELSE verdicts[e.ordinality] END AS verdict,
-                   CASE WHEN verdicts[e.ordinality] = 'ok' AND o.actor_id IS NOT NULL THEN o.reason
-                        ELSE details[e.ordinality] END AS detail
-              FROM unnest(evs) WITH ORDINALITY e LEFT JOIN over o ON o.actor_id = e.actor_id) s;
+        SELECT array_agg(CASE WHEN o.reason IS NULL THEN verdicts[o.ordinality] ELSE 'limit_exceeded' END ORDER BY o.ordinality),
+               array_agg(coalesce(o.reason, details[o.ordinality]) ORDER BY o.ordinality) INTO verdicts, details
+          FROM unnest(over_limit(evs, verdicts)) WITH ORDINALITY o (reason, ordinality);
     END IF;
 
     -- An item is written whole or not at all.
