@@ -127,10 +127,10 @@ def _check_server(connection: Connection | psycopg.Connection[Any], *, allow_uns
 
 
 def _check_schema(connection: psycopg.Connection[Any]) -> None:
-    row = connection.execute("SELECT to_regclass('substrate.alembic_version')").fetchone()
-    if row is None or row[0] is None:
-        raise SchemaOutdated("this database has no substrate schema; run `substrate migrate` with the owner's URL")
     try:
+        row = connection.execute("SELECT to_regclass('substrate.alembic_version')").fetchone()
+        if row is None or row[0] is None:
+            raise SchemaOutdated("this database has no substrate schema; run `substrate migrate` with the owner's URL")
         found = connection.execute("SELECT version_num FROM substrate.alembic_version").fetchone()
     except psycopg.errors.InsufficientPrivilege:
         raise UnsafeServer(

@@ -70,14 +70,15 @@ def enrol_runtime(
 
 
 def withdraw_runtime(engine: Engine, house: UUID, name: str, *, by: Principal | None = None) -> Position:
-    """Take a runtime's login away, at once: also connections that are open get nothing any more."""
+    """Take a runtime's login away, at once: also connections that are open get nothing any more. The role stays, locked."""
     with _owner(engine) as connection:
         role = role_of(connection, house, name)
         if not _scalar(connection, "SELECT count(*) FROM logins WHERE role = :role AND kind = 'runtime'", role=role):
             raise NotFound("runtime", name)
         position = _tell(engine, house, name, (), by)
         connection.execute(sqlalchemy.text("DELETE FROM logins WHERE role = :role"), {"role": role})
-        _drop_role(connection, role)
+        # Locked, not dropped: open connections then still get our own answers, which are empty, and no puzzling ones.
+        _raw(connection).execute(sql.SQL("ALTER ROLE {} NOLOGIN PASSWORD NULL").format(sql.Identifier(role)))
     return position
 
 
@@ -149,19 +150,6 @@ def _bind(connection: sqlalchemy.Connection, role: str, agents: tuple[UUID, ...]
         sqlalchemy.text("INSERT INTO login_agents VALUES (:role, :agent)"),
         [{"role": role, "agent": agent} for agent in agents],
     )
-
-
-def _drop_role(connection: sqlalchemy.Connection, role: str) -> None:
-    raw, name = _raw(connection), sql.Identifier(role)
-    database = sql.Identifier(str(_scalar(connection, "SELECT current_database()")))
-    for what in (
-        sql.SQL("ALL TABLES IN SCHEMA {}").format(sql.Identifier(SCHEMA)),
-        sql.SQL("ALL FUNCTIONS IN SCHEMA {}").format(sql.Identifier(SCHEMA)),
-        sql.SQL("SCHEMA {}").format(sql.Identifier(SCHEMA)),
-        sql.SQL("DATABASE {}").format(database),
-    ):
-        raw.execute(sql.SQL("REVOKE ALL ON {} FROM {}").format(what, name))
-    raw.execute(sql.SQL("DROP ROLE {}").format(name))
 
 
 def _raw(connection: sqlalchemy.Connection) -> psycopg.Connection[Any]:
