@@ -33,9 +33,6 @@ class Furnished:
     erased: UUID
     promoted: UUID
 
-    def head(self) -> int:
-        return self.owner.remember("a last word").position.seq
-
 
 def furnish(world: World, name: str = "home") -> Furnished:
     founded = world.found_house(name, "ana")

@@ -5,6 +5,7 @@ The same check reads a house in its database (`verify`) and a house in a file (`
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -69,12 +70,12 @@ class ChainCheck:
     _texts: dict[tuple[UUID, bool], list[int]] = field(default_factory=lambda: defaultdict(list))
     _gone: dict[tuple[UUID, bool], list[int]] = field(default_factory=lambda: defaultdict(list))
     _kept: list[int] = field(default_factory=list)
-    _withheld: list[tuple[int, int, int]] = field(default_factory=list)
+    _withheld: list[list[tuple[int, int]]] = field(default_factory=list)
 
-    def take(self, row: Mapping[str, Any], *, committed: bool | None) -> Event | None:
+    def take(self, row: Mapping[str, Any], *, committed: bool | None, withheld: bool = False) -> Event | None:
         """The next event. `committed` says whether its text fits its commitment; None that it has no text any more.
 
-        Returns it decoded, where it can be.
+        `withheld` says that this copy leaves its text out, which then is no fault. Returns it decoded, where it can be.
         """
         self.events += 1
         self._check_place(row)
@@ -82,7 +83,7 @@ class ChainCheck:
         if committed is False:
             self.fault(row["seq"], "commitment", "its text or salt was changed: they no longer fit the commitment")
         event = self._decoded(row, erased=committed is None)
-        self._note_text(row, committed, event)
+        self._note_text(row, committed, event, withheld=withheld)
         if event is not None:
             self._replay(event)
         if row["seq"] > self.seq:
@@ -95,7 +96,7 @@ class ChainCheck:
         """Call after the last event. Returns the positions whose text, as it was read, outlived an erasure."""
         for seqs in self._gone.values():
             for seq in seqs:
-                if not any(low <= seq <= high < said_at for low, high, said_at in self._withheld):
+                if not any(_covers(ranges, seq) for ranges in self._withheld):
                     self.fault(seq, "text_gone", "its text is gone, and no later erasure names it")
         return self._kept
 
@@ -151,13 +152,22 @@ class ChainCheck:
 
     # -------------------------------------------------------------- text and erasures
 
-    def _note_text(self, row: Mapping[str, Any], committed: bool | None, event: Event | None) -> None:
+    def _note_text(
+        self, row: Mapping[str, Any], committed: bool | None, event: Event | None, *, withheld: bool
+    ) -> None:
         kind, subject = row["type"], row["subject_id"]
         if kind in ("MemoryErased", "ScopeErased"):
             erased = (subject, kind == "ScopeErased")
             self._gone.pop(erased, None)
             self._kept += self._texts.pop(erased, [])
         elif event is not None and isinstance(event.payload, e.HouseImported):
-            self._withheld += [(low, high, event.seq) for low, high in event.payload.withheld]
-        book = self._gone if committed is None else self._texts
-        book[subject, kind in NAMING].append(row["seq"])
+            self._withheld.append(sorted(r for r in event.payload.withheld if r[1] < event.seq))
+        if not withheld:
+            book = self._gone if committed is None else self._texts
+            book[subject, kind in NAMING].append(row["seq"])
+
+
+def _covers(ranges: list[tuple[int, int]], seq: int) -> bool:
+    """Whether one of the sorted ranges holds the position."""
+    place = bisect_right(ranges, seq, key=lambda one: one[0])
+    return place > 0 and seq <= ranges[place - 1][1]

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
 from substrate.errors import NotFound
 from substrate.world import events as e
 from substrate.world.append import Draft
+from substrate.world.audit import Who
 from substrate.world.credential import Token
+from substrate.world.house_file import ExportReport
 from substrate.world.ids import new_id
 from substrate.world.model import Position, Rights
 from substrate.world.principal import Engine, as_id, checked
 from substrate.world.seal import Seal, SealKey, trusted_key
-from substrate.world.verify import Progress, Report, Who, verify_house
+from substrate.world.transfer import export_all
+from substrate.world.verify import Progress, Report, verify_house
 
 
 class House(NamedTuple):
@@ -42,7 +46,7 @@ class Operator:
 
     | to look     | `houses`, `agents` |
     | to check    | `verify`, `seal` |
-    | to hand back | `issue_token` |
+    | to move     | `export_house` (and `World.import_house`), then `issue_token` to hand it back |
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -84,6 +88,10 @@ class Operator:
         seq, head, recorded_at = rows[0]
         key = SealKey.load_or_create(self._engine.settings.home)
         return key.seal(ident, seq, head, recorded_at, datetime.now(UTC))
+
+    def export_house(self, house: UUID | str, path: Path | str, *, on_progress: Progress | None = None) -> ExportReport:
+        """A full backup of a house, everybody's text included: read as the owner of the tables, so it needs that URL."""
+        return export_all(self._engine.owner_url, as_id(house, "house"), path, on_progress)
 
     def issue_token(
         self, house: UUID | str, agent: UUID | str, *, rights: str = "rwx", expires_at: datetime | None = None

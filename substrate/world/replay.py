@@ -7,7 +7,7 @@ is the same once more, in the other language, and `verify` holds the two against
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -71,9 +71,11 @@ class HouseState:
     def _apply_to_memory(self, event: Event) -> None:
         after = evolve(self.memories.get(event.subject_id), event)
         _check_version(event, after.version)
+        self._need(event, self.scopes, after.parent_id)
         payload = event.payload
         match payload:
             case e.MemoriesLinked():
+                self._need(event, self.memories, payload.to)
                 link = (after.id, payload.relation, payload.to)
                 self.links[link] = payload.weight
                 self.touched[link] = event.seq
@@ -101,6 +103,7 @@ class HouseState:
                 self.touched[derivation] = event.seq
 
     def _propose(self, event: Event, payload: e.MemoryPromotionProposed, memory_version: int) -> None:
+        self._need(event, self.scopes, payload.to_scope)
         self.touched[event.event_id] = event.seq
         self.proposals[event.event_id] = {
             "id": event.event_id, "house_id": self.house, "memory_id": event.subject_id,
@@ -123,10 +126,27 @@ class HouseState:
     def _apply_to_scope(self, event: Event) -> None:
         after = evolve_scope(self.scopes.get(event.subject_id), event)
         _check_version(event, after.version)
+        self._check_parent(event, after)
         self.scopes[after.id] = after
         self.touched[after.id] = event.seq
         if event.type in PLACING:
             self._place(after, event.seq)
+
+    def _check_parent(self, event: Event, scope: Scope) -> None:
+        """A stream from elsewhere must not reach into another house, nor make the walk go round in circles."""
+        above, seen = scope.parent_id, {scope.id}
+        if (above is None) != (scope.id == self.house):
+            raise StreamFault(f"{event.type} at {event.position}: only the house itself has no parent")
+        while above is not None:
+            self._need(event, self.scopes, above)
+            if above in seen:
+                raise StreamFault(f"{event.type} at {event.position}: scope {scope.id} would stand below itself")
+            seen.add(above)
+            above = self.scopes[above].parent_id
+
+    def _need(self, event: Event, known: Container[UUID], ident: UUID) -> None:
+        if ident not in known:
+            raise StreamFault(f"{event.type} at {event.position} names {ident}, which this house does not have")
 
     def _place(self, scope: Scope, at: int) -> None:
         if scope.id in self._placed:
@@ -148,6 +168,7 @@ class HouseState:
             case e.GrantChanged():
                 self._grant(event, payload)
             case e.TokenIssued():
+                self._need(event, self.scopes, event.subject_id)
                 self.touched[payload.token] = event.seq
                 self.tokens[payload.token] = {
                     "id": payload.token, "house_id": self.house, "principal_id": event.subject_id,
@@ -166,6 +187,8 @@ class HouseState:
 
     def _grant(self, event: Event, payload: e.GrantChanged) -> None:
         pair = (event.subject_id, payload.grantee)
+        for scope in pair:
+            self._need(event, self.scopes, scope)
         if pair in self._granted:
             ended = self._granted.pop(pair)
             ended["to_seq"] = event.seq

@@ -11,19 +11,14 @@ No text is read: the database gives digests in its place, so an operator can ver
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
-import psycopg
-from psycopg import Cursor
-from psycopg.rows import TupleRow
-from psycopg.types.datetime import TimestamptzLoader
-
 from substrate.errors import NotFound, VerificationFailed
+from substrate.world.audit import BEFORE_ALL, Reader, Who, snapshot
 from substrate.world.chain import ChainCheck, Fault
 from substrate.world.database import Connection, Database
 from substrate.world.model import Position
@@ -31,27 +26,12 @@ from substrate.world.principal import Principal
 from substrate.world.replay import TABLES, HouseState, Row, key_of
 from substrate.world.seal import Seal, trusted_key
 
-PAGE = 2_000
-#: Before the first position there can be: an event at 0 or below is a fault, and must be seen.
-BEFORE_ALL = -(2**63)
-_CHAIN = (
-    "seq, event_id, scope_id, subject_id, version, type, schema_version, actor_id, runtime, session_id, run_id,"
-    " causation_id, correlation_id, data, body, commitment, occurred_at, recorded_at, prev_hash, hash, committed"
-)
-_COLUMNS = tuple(_CHAIN.replace(" ", "").split(","))
 _TIMES = frozenset(
     {"valid_from", "valid_to", "point_in_time", "expires_at", "learned_at", "updated_at", "created_at", "issued_at",
      "revoked_at", "proposed_at", "decided_at"}
 )  # fmt: skip
 
 Progress = Callable[[int, int], None]
-
-
-class Who(NamedTuple):
-    """On whose behalf: a principal with x on the house, or nobody, which means the operator."""
-
-    principal: UUID | None = None
-    token: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,42 +84,64 @@ def verify_house(
     The house may be in use meanwhile. Events are read page by page; the last of them, the head and the records are read
     in one snapshot, so that they belong together.
     """
-    check = ChainCheck(house, HouseState(house))
-    sealed = _Seals(check, tuple(seals), trusted)
     with database.connection() as connection:
-        if not connection.execute("SELECT may_audit(%s, %s, %s)", (*who, house)).fetchone() == (True,):
+        if connection.execute("SELECT may_audit(%s, %s, %s)", (*who, house)).fetchone() != (True,):
             raise NotFound("house", house)
-        reader = _Reader(connection, who, house)
-        total = reader.head_seq()
-        for page in reader.pages(BEFORE_ALL):
-            _take(check, sealed, page)
-            if on_progress is not None:
-                on_progress(check.seq, max(total, check.seq))
-        with _snapshot(connection):
-            for page in reader.pages(check.seq if check.events else BEFORE_ALL):
-                _take(check, sealed, page)
-            for seq in check.finish():
-                # Read before the snapshot it may have had its text still; what counts is that it has none now.
-                if any(row["seq"] == seq and row["committed"] is not None for row in reader.page(seq - 1, 1)):
-                    check.fault(seq, "text_kept", "its text outlived the erasure that names it")
-            if not check.events and not sealed.seals and not reader.known():
-                raise NotFound("house", house)
-            _check_head(check, reader)
-            counts = (
-                {table: _compare(check, table, reader.records(table)) for table in TABLES} if check.replayed else {}
-            )
-    sealed.finish()
-    faults = sorted(check.faults, key=lambda fault: fault.position.seq if fault.position else check.seq + 1)
-    return Report(house, check.events, Position(house, check.seq), check.hash, counts, len(sealed.seals), tuple(faults))
+        audit = _Audit(Reader(connection, who, house), tuple(seals), trusted, on_progress)
+        audit.read_events()
+        with snapshot(connection):
+            return audit.conclude()
 
 
-def _take(check: ChainCheck, sealed: _Seals, page: Iterable[Row]) -> None:
-    for row in page:
-        check.take(row, committed=row["committed"])
-        sealed.meet(row["seq"], row["hash"])
+def verify_within(connection: Connection, house: UUID, on_progress: Progress | None = None) -> Report:
+    """The same, as the operator, within a transaction that is under way: it sees what is not committed yet."""
+    audit = _Audit(Reader(connection, Who(), house), (), None, on_progress)
+    audit.read_events()
+    return audit.conclude()
 
 
-def _check_head(check: ChainCheck, reader: _Reader) -> None:
+class _Audit:
+    """One verification under way."""
+
+    def __init__(
+        self, reader: Reader, seals: tuple[Seal, ...], trusted: str | None, on_progress: Progress | None
+    ) -> None:
+        self._check = ChainCheck(reader.house, HouseState(reader.house))
+        self._seals = _Seals(self._check, seals, trusted)
+        self._reader = reader
+        self._on_progress = on_progress
+
+    def read_events(self) -> None:
+        """All that there are so far after what was read before."""
+        total = self._reader.head_seq()
+        for page in self._reader.pages(self._check.seq if self._check.events else BEFORE_ALL):
+            for row in page:
+                self._check.take(row, committed=row["committed"])
+                self._seals.meet(row["seq"], row["hash"])
+            if self._on_progress is not None:
+                self._on_progress(self._check.seq, max(total, self._check.seq))
+
+    def conclude(self) -> Report:
+        """In a snapshot: the last events, the head and the records."""
+        check, reader = self._check, self._reader
+        self.read_events()
+        for seq in check.finish():
+            # Read before the snapshot it may have had its text still; what counts is that it has none now.
+            if any(row["seq"] == seq and row["committed"] is not None for row in reader.page(seq - 1, 1)):
+                check.fault(seq, "text_kept", "its text outlived the erasure that names it")
+        if not check.events and not self._seals.seals and not reader.known():
+            raise NotFound("house", check.house)
+        _check_head(check, reader)
+        counts = {table: _compare(check, table, reader.records(table)) for table in TABLES} if check.replayed else {}
+        self._seals.finish()
+        faults = sorted(check.faults, key=lambda fault: fault.position.seq if fault.position else check.seq + 1)
+        return Report(
+            house=check.house, events=check.events, head=Position(check.house, check.seq), hash=check.hash,
+            records=counts, seals=len(self._seals.seals), faults=tuple(faults),
+        )  # fmt: skip
+
+
+def _check_head(check: ChainCheck, reader: Reader) -> None:
     head = next((record for _, record in reader.records("head")), None)
     if head is None:
         check.fault(None, "head", "the house has no head")
@@ -184,60 +186,6 @@ def _time(value: Any) -> Any:
         return datetime.fromisoformat(value).isoformat()
     except (TypeError, ValueError):
         return value
-
-
-class _Lenient(TimestamptzLoader):
-    """A time beyond Python's years (or infinity) is text, which the check then names; it must not end the reading."""
-
-    def load(self, data: Any) -> Any:
-        try:
-            return super().load(data)
-        except psycopg.DataError:
-            return bytes(data).decode()
-
-
-@contextmanager
-def _snapshot(connection: Connection) -> Iterator[None]:
-    with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        yield
-
-
-class _Reader:
-    """The audit's view of one house."""
-
-    def __init__(self, connection: Connection, who: Who, house: UUID) -> None:
-        self._connection, self._who, self._house = connection, who, house
-
-    def _cursor(self) -> Cursor[TupleRow]:
-        cursor = self._connection.cursor()
-        cursor.adapters.register_loader("timestamptz", _Lenient)
-        return cursor
-
-    def head_seq(self) -> int:
-        return next((int(record["seq"]) for _, record in self.records("head")), 0)
-
-    def known(self) -> bool:
-        return any(True for table in ("head", *TABLES) for _ in self.records(table))
-
-    def page(self, after: int, most: int) -> list[Row]:
-        rows = self._cursor().execute(
-            f"SELECT {_CHAIN} FROM read_chain(%s, %s, %s, %s, %s)",  # noqa: S608 - names of our own
-            (*self._who, self._house, after, most),
-        )
-        return [{"house_id": self._house, **dict(zip(_COLUMNS, row, strict=True))} for row in rows]
-
-    def pages(self, after: int) -> Iterator[list[Row]]:
-        while page := self.page(after, PAGE):
-            yield page
-            after = page[-1]["seq"]
-            if len(page) < PAGE:
-                return
-
-    def records(self, table: str) -> Iterator[tuple[str, Row]]:
-        query = "SELECT ident, record FROM read_records(%s, %s, %s, %s)"
-        with self._connection.cursor() as cursor:
-            yield from cursor.stream(query, (*self._who, self._house, table))
 
 
 class _Seals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 from uuid import UUID
@@ -28,10 +29,11 @@ from substrate.world.scopes import Governing, scope_created, scope_draft
 from substrate.world.server import EmbeddedServer
 from substrate.world.server.cluster import APP
 from substrate.world.subscribe import Subscribing
-from substrate.world.verify import Verifying
+from substrate.world.transfer import Exporting, ImportReport, import_house
+from substrate.world.verify import Progress, Verifying
 
 
-class Agent(Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Verifying, Subscribing):
+class Agent(Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Verifying, Subscribing, Exporting):
     """An agent, human or bot, with its credential: everything it may do, and nothing else.
 
     | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
@@ -45,7 +47,7 @@ class Agent(Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Verif
     | to come in             | `issue_token`, `revoke_token`, `tokens` |
     | to be rid of text      | `erase`, `erase_where`, `hold`, `release` |
     | to follow              | `subscribe`, `read_stream` |
-    | to check               | `verify` |
+    | to check and take along | `verify`, `export_house` |
     """
 
     def within(self, *, session: str | None = None, run: str | None = None, causation: UUID | None = None) -> Agent:
@@ -136,6 +138,10 @@ class World:
     def operator(self) -> Operator:
         """The handle for who runs the system: houses, verification, seals, backups. It reads no text."""
         return Operator(self._engine)
+
+    def import_house(self, path: Path | str, *, on_progress: Progress | None = None) -> ImportReport:
+        """Bring in the file of a house that this database does not have: verified before and after, all or nothing."""
+        return import_house(self._engine.database, path, on_progress=on_progress)
 
     def trusted_agent(self, agent: UUID, house: UUID) -> Agent:
         """An agent vouched for by this process, without a token: for runtimes that host agents they authenticated."""
