@@ -12,7 +12,7 @@ from uuid import UUID
 
 import psycopg
 
-from benchmarks.report import Measure, Row, compared, missing
+from benchmarks.report import Measure, Row, compared
 from benchmarks.setting import migrated, opened, text
 from substrate.errors import SubstrateError
 from substrate.world.memories import NewMemory
@@ -36,8 +36,7 @@ class Grown:
 
     def cases(self, calls: int) -> dict[str, Measure]:
         asked = random.Random(7).choices(self.probes, k=calls)
-        questions = {"get": self.agent.get, "why": getattr(self.agent, "why", None)}
-        cases = {name: _mean(ask, asked) for name, ask in questions.items() if ask is not None}
+        cases = {"get": _mean(self.agent.get, asked), "why": _mean(self.agent.why, asked)}
         cases["remember"] = lambda: _timed([lambda n=n: self.agent.remember(text(n)) for n in range(calls)])  # type: ignore[misc]
         return {f"{name}, {self.events:,} events": case for name, case in cases.items()}
 
@@ -98,8 +97,5 @@ def growth_rows(sizes: Sequence[int], median: dict[str, float]) -> Iterator[Row]
     for question, at_most in (("get", 1.5), ("why", 1.5), ("remember", None)):
         for size in sizes:
             case = f"{question}, {size:,} events"
-            if case in median:
-                smallest = median[f"{question}, {sizes[0]:,} events"]
-                yield compared(case, median[case], "ms", smallest, at_most=at_most)
-            else:
-                yield missing(case, "ms", f"an agent has no `{question}`", f"≤ {at_most}")
+            smallest = median[f"{question}, {sizes[0]:,} events"]
+            yield compared(case, median[case], "ms", smallest, at_most=at_most)
