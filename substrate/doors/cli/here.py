@@ -1,0 +1,155 @@
+"""What a command stands on: which database, as whom, and how to speak to the person who typed it."""
+
+from __future__ import annotations
+
+import sys
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
+
+from substrate.errors import InvalidInput, NotAuthenticated
+
+if TYPE_CHECKING:
+    from substrate.doors.cli.credentials import Credentials
+    from substrate.doors.cli.naming import Names
+    from substrate.settings import Settings
+    from substrate.world.operator import Operator
+    from substrate.world.world import Agent, World
+
+#: How this process is named in the provenance of what it writes, unless SUBSTRATE_RUNTIME says otherwise.
+RUNTIME = "cli"
+
+
+class Here:
+    """One invocation. Everything is opened when it is first needed, and closed at the end."""
+
+    def __init__(self, *, as_json: bool, as_name: str | None, token_file: Path | None, home: Path | None) -> None:
+        self.as_json, self._as_name, self._token_file, self._home = as_json, as_name, token_file, home
+        self._opened: World | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    # -------------------------------------------------------------- where
+
+    @cached_property
+    def settings(self) -> Settings:
+        from pydantic import ValidationError
+
+        from substrate.settings import Settings
+
+        try:
+            return Settings() if self._home is None else Settings(home=self._home.expanduser())
+        except ValidationError as error:
+            # The rejected value is not repeated: it may be a secret.
+            first = error.errors(include_url=False, include_input=False)[0]
+            name = "_".join(str(part) for part in first["loc"]).upper()
+            raise InvalidInput(f"SUBSTRATE_{name}: {first['msg']}") from None
+
+    @cached_property
+    def world(self) -> World:
+        """The world, opened; the embedded server is started if it is needed and not running."""
+        import os
+
+        from substrate.world.server import EmbeddedServer
+        from substrate.world.world import World
+
+        if self.settings.database_url is None:
+            EmbeddedServer(self.settings.home).start(self.say)
+        runtime = os.environ.get("SUBSTRATE_RUNTIME") or RUNTIME
+        self._opened = World.open(settings=self.settings, runtime=runtime)
+        return self._opened
+
+    # -------------------------------------------------------------- who
+
+    @cached_property
+    def credentials(self) -> Credentials:
+        from substrate.doors.cli.credentials import Credentials
+
+        return Credentials(self.settings.home)
+
+    @cached_property
+    def agent(self) -> Agent:
+        """Who acts: `--as`, else `--token-file`, else SUBSTRATE_TOKEN, else the credential in use."""
+        token, source = self._token
+        try:
+            return self.world.agent(token)
+        except NotAuthenticated as error:
+            raise NotAuthenticated(f"{source}: {error}") from None
+
+    @property
+    def token(self) -> str:
+        """The secret of who acts; for saving it, and for nothing else."""
+        return self._token[0]
+
+    @property
+    def operator(self) -> Operator:
+        return self.world.operator()
+
+    @cached_property
+    def names(self) -> Names:
+        """The scopes that the agent sees, by name."""
+        from substrate.doors.cli.naming import Names
+
+        return Names(self.agent)
+
+    def house(self, given: str | None) -> UUID:
+        """The house an operator means: by id or name, or the only one there is."""
+        from substrate.doors.cli.naming import the_house
+
+        return the_house(self.operator.houses(), given)
+
+    @cached_property
+    def _token(self) -> tuple[str, str]:
+        if self._as_name is not None and self._token_file is not None:
+            raise InvalidInput("--as and --token-file: give one of them, not both")
+        if self._as_name is not None:
+            return self.credentials.get(self._as_name).token, f"the credential saved as {self._as_name!r}"
+        if self._token_file is not None:
+            try:
+                return self._token_file.read_text(encoding="utf-8").strip(), f"the token in {self._token_file}"
+            except (OSError, UnicodeDecodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is not text"
+                raise InvalidInput(f"--token-file: cannot read {self._token_file}: {reason}") from None
+        if self.settings.token is not None:
+            return self.settings.token.get_secret_value(), "SUBSTRATE_TOKEN"
+        current = self.credentials.current
+        if current is None:
+            raise NotAuthenticated(
+                "nobody is logged in here; found a house with `substrate house create home --owner ana`, "
+                "or set SUBSTRATE_TOKEN"
+            )
+        return current.token, f"the credential in use, {current.name!r}"
+
+    # -------------------------------------------------------------- how
+
+    def show(self, data: object, shown: Any) -> None:
+        """The answer, on standard output."""
+        from substrate.doors.cli import output
+
+        if self.as_json:
+            output.write_json(data)
+        elif shown is not None:
+            output.write(shown)
+
+    def say(self, message: str) -> None:
+        """Something on the way to the answer, for a person who waits."""
+        if not self.as_json:
+            print(message, file=sys.stderr, flush=True)  # noqa: T201 - this is the console of this door
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before what cannot be undone. A script cannot be asked, and must say `--yes`."""
+        if yes:
+            return
+        if self.as_json or not sys.stdin.isatty():
+            raise InvalidInput(f"{question} There is nobody to ask here; repeat it with --yes if you mean it.")
+        import typer
+
+        if not typer.confirm(question, err=True):
+            raise typer.Abort

@@ -1,0 +1,192 @@
+"""The system itself: up, down, status, migrate, version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from substrate.doors.cli import options as o
+from substrate.doors.cli.command import Answer, command
+from substrate.doors.cli.here import Here
+from substrate.doors.cli.tree import SYSTEM, app
+from substrate.errors import InvalidInput, SubstrateError
+
+if TYPE_CHECKING:
+    from substrate.world.operator import House
+
+FIRST_STEPS = """\
+Next:
+  substrate house create home --owner ana         a house, and ana, who owns it
+  substrate remember "Ana likes tea" --key tea    something to know
+  substrate why tea                               how it is known"""
+NEXT_STEPS = """\
+Next:
+  substrate whoami           which credential is in use here
+  substrate list             what it can read
+  substrate --help           everything else"""
+
+
+@command(app, panel=SYSTEM)
+def up(here: Here) -> Answer:
+    """Start the substrate and bring its database up to date.
+
+    Without SUBSTRATE_DATABASE_URL this is the embedded PostgreSQL; with it, the schema is brought up to date if
+    SUBSTRATE_OWNER_URL is set too. Running it again does nothing more.
+    """
+    if here.settings.database_url is None:
+        from substrate.world.server import EmbeddedServer
+
+        server = EmbeddedServer(here.settings.home)
+        if not server.status().running:
+            here.say(f"starting PostgreSQL in {server.home} …")
+        server.start(here.say)
+        _migrate(here, "head")
+    elif here.settings.owner_url is not None:
+        _migrate(here, "head")
+    else:
+        here.say("SUBSTRATE_OWNER_URL is not set, so the schema is taken as it is")
+    status = _look(here)
+    if status["problem"] is not None:
+        raise status["problem"]
+    shown = [*_shown(status), "", NEXT_STEPS if status["houses"] else FIRST_STEPS]
+    return Answer(_without_problem(status), shown)
+
+
+@command(app, panel=SYSTEM)
+def down(
+    here: Here,
+    mode: Annotated[
+        str, typer.Option(help="fast ends open sessions, smart waits for them, immediate skips the checkpoint.")
+    ] = "fast",
+) -> Answer:
+    """Stop the embedded PostgreSQL, for everybody who uses it. What was acknowledged is on disk."""
+    from substrate.world.server import EmbeddedServer
+
+    if mode not in ("fast", "smart", "immediate"):
+        raise InvalidInput(f"--mode: {mode!r} is not one of fast, smart and immediate")
+    if here.settings.database_url is not None:
+        raise InvalidInput("SUBSTRATE_DATABASE_URL is set: that server is not ours to stop")
+    stopped = EmbeddedServer(here.settings.home).stop(mode)  # type: ignore[arg-type]  # checked above
+    return Answer({"stopped": stopped}, "stopped" if stopped else "it was not running")
+
+
+@command(app, panel=SYSTEM)
+def status(here: Here) -> Answer:
+    """Show server, schema and houses. Starts nothing; exits with 1 if the substrate cannot be used now."""
+    found = _look(here)
+    return Answer(_without_problem(found), _shown(found), code=0 if found["usable"] else 1)
+
+
+@command(app, panel=SYSTEM)
+def migrate(
+    here: Here,
+    to: Annotated[str, typer.Option(metavar="REVISION", help="The revision to come to.")] = "head",
+    down_to_it: Annotated[
+        bool, typer.Option("--down", help="Go down to that revision. What later ones held is lost.")
+    ] = False,
+    yes: o.Yes = False,
+) -> Answer:
+    """Bring the database to a schema revision; needs the owner's login (SUBSTRATE_OWNER_URL, or embedded)."""
+    if not down_to_it:
+        reached = _migrate(here, to)
+    else:
+        from substrate.world import migrate as migrations
+
+        if to == "head":
+            raise InvalidInput("--down: say with --to which revision to go down to; `base` is an empty schema")
+        here.confirm(f"Go down to {to}, and lose what later revisions hold?", yes=yes)
+        reached = migrations.downgrade(_urls(here)[1], to)
+    return Answer({"revision": reached}, f"the schema is at revision {reached}")
+
+
+@command(app, panel=SYSTEM)
+def version(here: Here) -> Answer:  # noqa: ARG001 - every command is told where it stands
+    """Show the version of this program."""
+    from importlib.metadata import version as installed
+
+    found = installed("substrate-memory")
+    return Answer({"version": found}, f"substrate {found}")
+
+
+# ------------------------------------------------------------------ how
+
+
+def _urls(here: Here) -> tuple[str, str]:
+    """The application's and the owner's URL: of the given database, or of the embedded server, started."""
+    settings = here.settings
+    if settings.database_url is None:
+        from substrate.world.server import EmbeddedServer
+
+        server = EmbeddedServer(settings.home)
+        server.start(here.say)
+        return server.app_url, server.owner_url
+    if settings.owner_url is None:
+        raise InvalidInput("migrations run as the owner of the tables; set SUBSTRATE_OWNER_URL to that login's URL")
+    return settings.database_url.get_secret_value(), settings.owner_url.get_secret_value()
+
+
+def _migrate(here: Here, to: str) -> str:
+    from substrate.world import migrate as migrations
+    from substrate.world.database import Database
+
+    app_url, owner_url = _urls(here)
+    if to != "head" and to not in migrations.known_revisions():
+        raise InvalidInput(f"--to: there is no revision {to!r}; known are {', '.join(migrations.known_revisions())}")
+    return migrations.upgrade(owner_url, Database(app_url).role, to)
+
+
+def _look(here: Here) -> dict[str, Any]:
+    """What can be seen without starting anything."""
+    from substrate.world import migrate as migrations
+    from substrate.world.server import EmbeddedServer
+    from substrate.world.world import World
+
+    settings = here.settings
+    found: dict[str, Any] = {"usable": False, "server": None, "revision": None, "houses": [], "problem": None}
+    app_url = None
+    if settings.database_url is None:
+        server = EmbeddedServer(settings.home)
+        found["server"] = seen = server.status()
+        if not seen.running:
+            return found
+        app_url = server.app_url
+    try:
+        with World.open(app_url=app_url, settings=settings) as world:
+            # It opens only at the revision that this code knows as the last.
+            found |= {"usable": True, "revision": migrations.known_revisions()[-1], "houses": world.operator().houses()}
+    except SubstrateError as error:
+        found["problem"] = error
+    return found
+
+
+def _without_problem(found: dict[str, Any]) -> dict[str, Any]:
+    return found if found["problem"] is not None else {name: one for name, one in found.items() if name != "problem"}
+
+
+def _shown(found: dict[str, Any]) -> list[Any]:
+    from substrate.doors.cli import output
+
+    server, houses = found["server"], found["houses"]
+    facts: dict[str, object] = {"server": "given by SUBSTRATE_DATABASE_URL"}
+    if server is not None:
+        facts = {
+            "server": f"embedded PostgreSQL {server.version or ''}, {server.state}"
+            + (f" (process {server.pid})" if server.pid else ""),
+            "data": server.data, "note": server.note,
+        }  # fmt: skip
+    if found["problem"] is not None:
+        facts["problem"] = str(found["problem"])
+    elif not found["usable"]:
+        facts["next"] = "substrate up"
+    if found["usable"]:
+        facts |= {"schema": f"revision {found['revision']}, up to date", "houses": _houses(houses)}
+    shown: list[Any] = [output.fields(facts)]
+    if houses:
+        rows = [(house.id, house.name, house.head.seq, house.recorded_at) for house in houses]
+        shown += ["", output.table(["id", "house", "seq", "last event"], rows)]
+    return shown
+
+
+def _houses(houses: list[House]) -> str:
+    return str(len(houses)) if houses else "none yet"

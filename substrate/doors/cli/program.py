@@ -1,0 +1,69 @@
+"""All commands in one tree, and what happens to an error on its way to the person who typed the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import typer
+
+from substrate.doors.cli import output
+from substrate.doors.cli.tree import app
+from substrate.errors import SubstrateError
+
+__all__ = ["app", "run"]
+
+#: The modules whose commands hang on the tree; in the order of the help.
+NOUNS = (
+    "lifecycle", "agent", "token", "house", "scope", "learning", "changing", "memory", "promotion", "provenance",
+    "retraction", "stream", "erasure", "operator", "transfer",
+)  # fmt: skip
+for noun in NOUNS:
+    import_module(f"substrate.doors.cli.{noun}")
+
+
+def run(argv: Sequence[str] | None) -> int:
+    """One command, from its arguments to its exit code. An error is one line, or with `--json` one document."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    as_json = _wants_json(arguments)
+    try:
+        return int(app(arguments, prog_name="substrate", standalone_mode=False) or 0)
+    except typer.TyperException as error:
+        return _usage(error, as_json=as_json)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read us has enough (`| head`). Python would complain about it once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (SubstrateError, typer.Abort, OSError) as error:
+        code, message = _named(error)
+        return output.write_error(code, message, as_json=as_json)
+
+
+def _named(error: Exception) -> tuple[str, str]:
+    """A stable word for machines, and what to tell a person."""
+    match error:
+        case SubstrateError():
+            return error.code, str(error)
+        case OSError():
+            return "os_error", str(error)
+    return "aborted", "nothing was done"
+
+
+def _usage(error: typer.TyperException, *, as_json: bool) -> int:
+    context = getattr(error, "ctx", None)
+    if not error.format_message():
+        # A group without a command: its help was the answer, and is printed already.
+        return error.exit_code
+    where = f"; see `{context.command_path} --help`" if context is not None else ""
+    message = error.format_message().rstrip(".")
+    return output.write_error("usage", message + where, as_json=as_json, exit_code=error.exit_code)
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    """Asked of the arguments themselves, because an error may come before they are parsed."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in own or os.environ.get("SUBSTRATE_JSON", "").lower() in ("1", "true", "yes", "on", "t", "y")

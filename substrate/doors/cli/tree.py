@@ -1,0 +1,34 @@
+"""The tree that commands hang on: the program, and the nouns below it."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(
+    name="substrate",
+    help="Shared, durable memory for agents: what do we know, and how do we know it?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+#: The headings under which `substrate --help` shows the commands, in the order of their first use.
+SYSTEM, WHO, PLACES, LEARN, READ, SHARE, PROVENANCE, ERASE, OPERATE = (
+    "The system", "Who you are", "Houses, rooms and agents", "Learn and change", "Read", "Share with the house",
+    "Where it comes from", "Be rid of text", "For who runs the system",
+)  # fmt: skip
+
+
+def _noun(name: str, about: str, panel: str) -> typer.Typer:
+    noun = typer.Typer(name=name, help=about, no_args_is_help=True, pretty_exceptions_enable=False)
+    app.add_typer(noun, rich_help_panel=panel)
+    return noun
+
+
+house = _noun("house", "Found a house, and look at yours.", PLACES)
+room = _noun("room", "Rooms: groups below a house.", PLACES)
+agent = _noun("agent", "Agents, human or bot, and their first credential.", PLACES)
+token = _noun("token", "Tokens: the secrets that agents come in with.", WHO)
+retention = _noun("retention", "How long memories stay, and the sweep that sees to it.", ERASE)
+runtime = _noun("runtime", "Database logins for runtimes that are not trusted with the application's.", OPERATE)
