@@ -206,7 +206,7 @@ BEGIN
         RAISE EXCEPTION 'this database login is not enrolled' USING ERRCODE = 'insufficient_privilege';
     END IF;
     SELECT array_agg(e ORDER BY e.house_id, e.item, e.step), array_agg(DISTINCT e.house_id),
-           array_agg(DISTINCT e.actor_id), count(*) FILTER (WHERE e.expected_version > 0),
+           array_agg(DISTINCT e.actor_id), count(*) FILTER (WHERE e.type NOT IN ('MemoryLearned', 'MemoryPromoted')),
            count(*) FILTER (WHERE e.expected_version = 0), max(e.size),
            count(*) FILTER (WHERE e.type IN ('MemoriesLinked', 'MemoriesUnlinked', 'MemoryPromotionProposed',
                'MemoryPromoted', 'MemoryPromotionDeclined', 'MemoryErased', 'MemoryHeld', 'MemoryReleased')
@@ -246,6 +246,7 @@ BEGIN
                        THEN 'idempotency_conflict' ELSE 'repeat' END
                    WHEN rule.type IS NULL THEN 'invalid_input'
                    WHEN p.scope_id IS NULL OR p.house_id <> e.house_id OR NOT p.active AND rule.needs <> 8 THEN 'not_found'
+                   WHEN rule.subject = 'new' AND e.expected_version IS DISTINCT FROM 0 THEN 'invalid_input'
                    WHEN rule.subject = 'new' AND m.id IS NOT NULL THEN 'conflict'
                    WHEN rule.subject = 'memory' AND (m.id IS NULL OR m.parent_id <> e.scope_id) THEN 'not_found'
                    WHEN e.actor_id = e.house_id AND login = 'app' THEN 'ok'  -- the house, by its own policy
@@ -295,14 +296,16 @@ BEGIN
             FROM unnest(evs) WITH ORDINALITY e) s;
     END IF;
 
+    -- Every version but the one that is there is stale, also 0 and below: no event may be without its change of the record.
     IF changes > 0 THEN
         SELECT array_agg(s.verdict ORDER BY s.ord), array_agg(s.detail ORDER BY s.ord) INTO verdicts, details FROM (
             SELECT e.ordinality AS ord,
-                   CASE WHEN verdicts[e.ordinality] = 'ok' AND e.expected_version > 0 AND m.version <> e.expected_version
+                   CASE WHEN verdicts[e.ordinality] = 'ok' AND rule.subject = 'memory' AND m.version IS DISTINCT FROM e.expected_version
                         THEN 'stale' ELSE verdicts[e.ordinality] END AS verdict,
-                   CASE WHEN verdicts[e.ordinality] = 'ok' AND e.expected_version > 0 AND m.version <> e.expected_version
+                   CASE WHEN verdicts[e.ordinality] = 'ok' AND rule.subject = 'memory' AND m.version IS DISTINCT FROM e.expected_version
                         THEN m.version::text ELSE details[e.ordinality] END AS detail
-              FROM unnest(evs) WITH ORDINALITY e LEFT JOIN memories m ON m.id = e.subject_id) s;
+              FROM unnest(evs) WITH ORDINALITY e LEFT JOIN event_rules rule ON rule.type = e.type
+              LEFT JOIN memories m ON m.id = e.subject_id) s;
     END IF;
 
     IF limited THEN
