@@ -8,13 +8,13 @@ that since. What it forgot or superseded comes back. Two things stay: the count 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import UUID
 
 from substrate.errors import NotFound, StaleMemory, SubstrateError
 from substrate.world import events as e
 from substrate.world.append import Item, batches
-from substrate.world.compensation import Case, Retold, compensations
+from substrate.world.compensation import Case, compensations
 from substrate.world.events import Event, Payload
 from substrate.world.evolve import MEMORY_EVENTS
 from substrate.world.ids import derived_id, new_id
@@ -22,61 +22,12 @@ from substrate.world.model import Position
 from substrate.world.origin import By, Judgement, Marker, Markers, Origin
 from substrate.world.principal import as_id, checked, moment
 from substrate.world.provenance import Provenance
+from substrate.world.retraction import Plan, Retraction
 
 #: A memory may need several events in turn (restore, revise, supersede), and someone else may write in between.
 PASSES = 10
 #: Bounds the time the house's head is locked.
 BATCH = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Compensation:
-    """What is done to one memory: the types of the events, in order, and the fields that go back."""
-
-    memory: UUID
-    scope: UUID
-    events: tuple[str, ...]
-    fields: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A memory of the source that stays: a clean source revised these fields since, or vouched for the memory."""
-
-    memory: UUID
-    scope: UUID
-    fields: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Retraction:
-    """What a retraction did, or with `dry_run` would do. `correlation` undoes it; None if there was nothing to take back."""
-
-    by: str
-    value: str
-    dry_run: bool
-    correlation: UUID | None
-    #: Of the marker, if one was written by this call.
-    position: Position | None
-    changes: list[Compensation]
-    kept: list[Kept]
-    #: Events of the source in scopes where the caller does not hold r and x, and memories derived there: only counted.
-    untouched: int
-    untouched_derived: int
-    #: What could not be done, and why; running the same again tries again.
-    failed: dict[UUID, SubstrateError] = field(default_factory=dict)
-
-    @property
-    def forgotten(self) -> list[UUID]:
-        return [one.memory for one in self.changes if one.events[-1] == "MemoryForgotten"]
-
-    @property
-    def reverted(self) -> list[UUID]:
-        return [one.memory for one in self.changes if one.fields]
-
-    @property
-    def restored(self) -> list[UUID]:
-        return [one.memory for one in self.changes if one.events[-1] == "MemoryRestored"]
 
 
 class Retracting(Provenance):
@@ -114,10 +65,22 @@ class Retracting(Provenance):
         origin = undone.origin
         marker = checked(e.SourceRetracted, by=origin.by, value=origin.value, undoes=ident, **_reason(reason))
         earlier = markers.undone.get(ident)
-        own = earlier or new_id()
-        untouched, _, _ = self._beyond_reach(Origin("import", str(ident)))
-        judge = markers.judgement(own, undoing=ident)
-        job = _Job(judge, self._given_by(Origin("import", str(ident))), own, marker, reason, spreading=False)
+        own, written = earlier or new_id(), Origin("import", str(ident))
+        untouched, _, _ = self._beyond_reach(written)
+        # Not only what it wrote to: it may have found done what another retraction did, and that may be undone since.
+        _, _, unseen = self._beyond_reach(origin)
+        reached = self._reach(
+            Case(markers.judgement(own, retracting=origin, unseen=unseen)),
+            self._given_by(origin) | self._made_of(unseen),
+        )
+        job = _Job(
+            markers.judgement(own, undoing=ident),
+            reached | self._given_by(written),
+            own,
+            marker,
+            reason,
+            spreading=False,
+        )
         return self._carry_out(job, earlier is not None, untouched, 0, dry_run=dry_run)
 
     # -------------------------------------------------------------- how
@@ -129,7 +92,8 @@ class Retracting(Provenance):
         first = plan = self._plan(job, mine)
         position: Position | None = None
         failed: dict[UUID, SubstrateError] = {}
-        if not dry_run and plan.touched and (plan.todo or not marked):
+        marking = bool(plan.found) or not job.spreading
+        if not dry_run and marking and (plan.todo or not marked):
             position = self._mark(job, self.house if self.house in mine else self.id)
             for _ in range(PASSES):
                 failed = self._compensate(plan, job)
@@ -143,7 +107,7 @@ class Retracting(Provenance):
         payload = job.marker
         return Retraction(
             by=payload.by, value=payload.value, dry_run=dry_run,
-            correlation=job.correlation if first.touched and (marked or not dry_run) else None,
+            correlation=job.correlation if marking and (marked or not dry_run) else None,
             position=position, changes=first.changes(), kept=first.kept(), untouched=untouched,
             untouched_derived=derived, failed=failed,
         )  # fmt: skip
@@ -188,24 +152,34 @@ class Retracting(Provenance):
             ).fetchall()
         return {row[0] for row in rows}
 
-    def _plan(self, job: _Job, mine: Mapping[UUID, object]) -> _Plan:
-        case, touched = Case(job.judge), set(job.memories)
-        unknown = touched
-        while unknown:
-            case.add(self._histories(unknown))
-            while sources := case.unknown_sources():
-                case.add(self._histories(sources))
-            case.judge()
-            tainted = {memory for memory in touched if memory in case.retold and case.retold[memory].touched}
-            unknown = (self._made_of(tainted) if job.spreading else set()) - touched
-            touched |= unknown
+    def _plan(self, job: _Job, mine: Mapping[UUID, object]) -> Plan:
+        case = Case(job.judge)
+        touched = self._reach(case, job.memories) if job.spreading else self._look_at(case, job.memories)
         found = {}
         for memory in touched & case.retold.keys():
             told = case.retold[memory]
             if told.actual is not None and told.actual.parent_id in mine and (told.touched or not job.spreading):
                 found[memory] = told
         todo = {memory: steps for memory, told in found.items() if (steps := compensations(told, job.reason))}
-        return _Plan(found, todo)
+        return Plan(found, todo)
+
+    def _reach(self, case: Case, memories: set[UUID]) -> set[UUID]:
+        """These memories and, as far as they are tainted, all that was made of them."""
+        touched = unknown = set(memories)
+        while unknown:
+            self._look_at(case, unknown)
+            tainted = {memory for memory in touched if case.retold[memory].touched}
+            unknown = self._made_of(tainted) - touched
+            touched = touched | unknown
+        return touched
+
+    def _look_at(self, case: Case, memories: set[UUID]) -> set[UUID]:
+        """Read and judge these memories, together with all that they were derived from."""
+        case.add(self._histories(memories))
+        while sources := case.unknown_sources():
+            case.add(self._histories(sources))
+        case.judge()
+        return memories
 
     def _histories(self, memories: set[UUID]) -> dict[UUID, list[Event]]:
         """The events of each; an empty list for those one may not read, so that they are not asked for again."""
@@ -225,7 +199,7 @@ class Retracting(Provenance):
             ).fetchall()
         return {row[0] for row in rows} | {older for older, _ in self._superseded_by(ids)}
 
-    def _compensate(self, plan: _Plan, job: _Job) -> dict[UUID, SubstrateError]:
+    def _compensate(self, plan: Plan, job: _Job) -> dict[UUID, SubstrateError]:
         """Write the next event of each memory. First what leaves, last what comes back: so that keys are free for it."""
         failed: dict[UUID, SubstrateError] = {}
         ranks: tuple[list[Item], ...] = ([], [], [])
@@ -253,32 +227,6 @@ class _Job:
     reason: str | None
     #: A retraction follows what was derived; undoing one goes by what it had written.
     spreading: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    found: dict[UUID, Retold]
-    todo: dict[UUID, list[Payload]]
-
-    @property
-    def touched(self) -> bool:
-        return bool(self.found)
-
-    def changes(self) -> list[Compensation]:
-        return [self._change(memory, steps) for memory, steps in sorted(self.todo.items())]
-
-    def _change(self, memory: UUID, steps: list[Payload]) -> Compensation:
-        state = self.found[memory].actual
-        fields = {name for step in steps if isinstance(step, e.MemoryRevised) for name in step.model_fields_set}
-        types = tuple(type(step).__name__ for step in steps)
-        return Compensation(memory, state.parent_id, types, tuple(sorted(fields - {"reason"})))  # type: ignore[union-attr]
-
-    def kept(self) -> list[Kept]:
-        return [
-            Kept(memory, told.actual.parent_id, tuple(sorted(told.kept)))
-            for memory, told in sorted(self.found.items())
-            if told.actual is not None and (told.kept or told.vouched) and told.rightful is not None
-        ]
 
 
 def _marked_subject(house: UUID) -> UUID:

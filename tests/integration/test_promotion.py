@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -100,22 +101,21 @@ def test_a_declined_proposal_tells_its_proposer_why(house: House) -> None:
         house.leo.history(private.memory)
 
 
+def decide(house: House, proposal: UUID, who: int) -> object:
+    agent = house.owner if who % 2 else house.leo
+    try:
+        return agent.approve_promotion(proposal) if who < 4 else agent.decline_promotion(proposal)
+    except SubstrateError as error:
+        return error
+
+
 def test_of_those_who_decide_at_once_exactly_one_wins(world: World, house: House) -> None:
     house.owner.grant("house", house.leo.id, "rwx")
     for number in range(15):
         proposal = house.kate.propose_promotion(house.kate.remember(f"fact {number}").memory)
 
-        def decide(who: int, ident: object = proposal.id) -> object:
-            agent = house.owner if who % 2 else house.leo
-            try:
-                if who < 4:
-                    return agent.approve_promotion(ident)  # type: ignore[arg-type]
-                return agent.decline_promotion(ident)  # type: ignore[arg-type]
-            except SubstrateError as error:
-                return error
-
         with ThreadPoolExecutor(6) as pool:
-            answers = list(pool.map(decide, range(6)))
+            answers = list(pool.map(partial(decide, house, proposal.id), range(6)))
         losers = [answer for answer in answers if isinstance(answer, SubstrateError)]
         assert len(losers) == 5
         assert all(isinstance(error, WrongState) for error in losers), losers
@@ -198,5 +198,5 @@ def test_only_to_a_scope_that_one_can_see_and_that_is_no_agents(house: House) ->
 
 def test_a_house_with_promotions_verifies(house: House) -> None:
     for decide in (house.owner.approve_promotion, house.owner.decline_promotion):
-        decide(house.kate.propose_promotion(house.kate.remember("one").memory).id)  # type: ignore[operator]
+        decide(house.kate.propose_promotion(house.kate.remember("one").memory).id)
     assert house.owner.verify().faults == ()
