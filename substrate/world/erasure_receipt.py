@@ -82,6 +82,12 @@ def stores_of(memories: int, texts: int, derived: int) -> tuple[Store, ...]:
         ),
         Store(store="proposals", mechanism="waiting ones withdrawn; their text was in events", deadline=at_once),
         Store(store="links and derivations", mechanism="hold ids, relation and weight, no text", deadline="kept"),
+        Store(
+            store="markers of retractions",
+            mechanism="about no one memory: a reason that was given for a retraction stays",
+            deadline="kept",
+            done=False,
+        ),
         Store(store="planner statistics", mechanism="none are kept of columns with text", deadline=at_once),
         Store(
             store="derived memories",

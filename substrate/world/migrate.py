@@ -38,6 +38,8 @@ def upgrade(owner_url: str, app_role: str, revision: str = "head") -> str:
         command.upgrade(_config(connection), revision)
         if revision == "head":
             allow(connection, app_role, kind="app")
+            for role in _runtime_roles(connection):
+                allow(connection, role, kind="runtime")
         reached = _current(connection)
     return reached or "empty"
 
@@ -66,6 +68,12 @@ def allow(connection: Connection, role: str, kind: str) -> None:
         sqlalchemy.text("INSERT INTO logins VALUES (:role, :kind) ON CONFLICT (role) DO UPDATE SET kind = :kind"),
         {"role": role, "kind": kind},
     )
+
+
+def _runtime_roles(connection: Connection) -> list[str]:
+    """The logins of enrolled runtimes that this server knows: a database that was moved here has come without them."""
+    query = "SELECT l.role FROM logins l JOIN pg_roles r ON r.rolname = l.role WHERE l.kind = 'runtime' ORDER BY 1"
+    return list(connection.execute(sqlalchemy.text(query)).scalars())
 
 
 def known_revisions() -> list[str]:

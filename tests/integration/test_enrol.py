@@ -13,6 +13,7 @@ import pytest
 from psycopg import sql
 
 from substrate.errors import Denied, InvalidInput, NotAuthenticated, NotFound, SubstrateError, Unavailable
+from substrate.world import migrate
 from substrate.world.enrol import Enrolment, enrol_runtime, withdraw_runtime
 from substrate.world.world import Agent, Founded, World
 from tests.servers import Cluster, DatabaseUrls, Role, url_as
@@ -347,3 +348,18 @@ def test_what_cannot_be_enrolled_is_refused_before_anything_is_made(world: World
 def test_the_password_is_not_in_the_repr(setting: Setting) -> None:
     assert "password" not in repr(setting.kitchen)
     assert setting.kitchen.url not in repr(setting.kitchen)
+
+
+def test_after_a_migration_a_runtime_may_what_it_may_now(
+    cluster: Cluster, setting: Setting, database: DatabaseUrls
+) -> None:
+    """A function that an upgrade made anew has lost its grants: here one that was taken from the runtime."""
+    with psycopg.connect(database.owner) as connection:
+        name = sql.Identifier(setting.kitchen.role)
+        connection.execute(sql.SQL("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA substrate FROM {}").format(name))
+    migrate.upgrade(database.owner, cluster.app.name)
+    with World.open(app_url=setting.kitchen.url) as kitchen:
+        bob = kitchen.trusted_agent(setting.bob.id, setting.home.house.id)
+        assert bob.get(setting.of_bob).content == "bob's own"
+        with pytest.raises(NotFound):
+            bob.get(setting.of_eve)
