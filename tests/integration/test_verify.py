@@ -5,6 +5,7 @@ The null control stands first and between: the same house, untouched or put back
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from psycopg import sql
 from substrate.errors import NotFound, VerificationFailed
 from substrate.world.chain import Fault
 from substrate.world.ids import new_id
+from substrate.world.memories import NewMemory
+from substrate.world.model import Evidence
 from substrate.world.replay import TABLES
 from substrate.world.verify import Report
 from substrate.world.world import World
@@ -406,6 +409,24 @@ def test_every_fault_is_named_and_not_only_the_first(lab: Lab) -> None:
         assert {(seq, "hash") for seq in seqs} <= found(faults)
         positions = [fault.position.seq for fault in faults if fault.position]
         assert positions == sorted(positions)
+
+
+def test_the_database_and_this_code_hash_and_digest_any_text_alike(world: World) -> None:
+    """Text of every kind through each place that takes some: what the two wrote differently would be a fault."""
+    source = random.Random(20261118)
+    alphabet = [
+        chr(point) for point in (*range(1, 0x3000), *range(0xE000, 0x11000)) if point < 0xD800 or point > 0xDFFF
+    ]
+    texts = ["".join(source.choices(alphabet, k=source.randint(1, 60))) for _ in range(300)]
+    texts += [chr(point) for point in range(1, 0x100)]
+    ana = world.found_house("".join(texts[:2]), texts[2]).owner
+    ana.remember_many(
+        [NewMemory(content=f"{text}.", title=text, tags=(text, "x"), evidence=Evidence(session=text, quote=text))
+         for text in texts]
+    )  # fmt: skip
+    report = world.operator().verify(ana.house)
+    assert report.records["memories"] == len(texts)
+    assert report.faults == ()
 
 
 # ---------------------------------------------------------------- who, and when
