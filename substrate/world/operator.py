@@ -13,10 +13,14 @@ from substrate.world import events as e
 from substrate.world.append import Draft
 from substrate.world.audit import Who
 from substrate.world.credential import Token
+from substrate.world.enrol import Enrolment, enrol_runtime, withdraw_runtime
+from substrate.world.erasure import erase_as_operator
+from substrate.world.erasure_receipt import By, ErasureReceipt
 from substrate.world.house_file import ExportReport
 from substrate.world.ids import new_id
 from substrate.world.model import Position, Rights
 from substrate.world.principal import Engine, as_id, checked
+from substrate.world.retention import RetentionReport, apply_retention
 from substrate.world.seal import Seal, SealKey, trusted_key
 from substrate.world.transfer import export_all
 from substrate.world.verify import Progress, Report, verify_house
@@ -47,6 +51,8 @@ class Operator:
     | to look     | `houses`, `agents` |
     | to check    | `verify`, `seal` |
     | to move     | `export_house` (and `World.import_house`), then `issue_token` to hand it back |
+    | to be rid of text | `erase`, `apply_retention` |
+    | to let in   | `enrol_runtime`, `withdraw_runtime` |
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -105,6 +111,28 @@ class Operator:
         draft = house_draft(ident, subject, payload, record={"hash": token.hash.hex()})
         self._engine.writer.govern([draft])
         return str(token)
+
+    def erase(
+        self, house: UUID | str, by: By, value: UUID | str, *, include_derived: bool = False, now: bool = False,
+        reason_code: str | None = None, dry_run: bool = False,
+    ) -> ErasureReceipt:  # fmt: skip
+        """Erase as `Agent.erase` and `Agent.erase_where` do, over everything in the house, by its own policy."""
+        return erase_as_operator(
+            self._engine, as_id(house, "house"), by, value, include_derived=include_derived, now=now,
+            reason_code=reason_code, dry_run=dry_run,
+        )  # fmt: skip
+
+    def apply_retention(self, house: UUID | str, *, dry_run: bool = False) -> RetentionReport:
+        """Sweep a house: forget or erase what has outlived its scope's rule, and forget what has expired."""
+        return apply_retention(self._engine, as_id(house, "house"), dry_run=dry_run)
+
+    def enrol_runtime(self, house: UUID | str, name: str, agents: Iterable[UUID]) -> Enrolment:
+        """Make or renew the database login of a runtime, bound to these agents of the house. Needs the owner's URL."""
+        return enrol_runtime(self._engine, as_id(house, "house"), name, agents)
+
+    def withdraw_runtime(self, house: UUID | str, name: str) -> Position:
+        """Take a runtime's login away, at once. Needs the owner's URL."""
+        return withdraw_runtime(self._engine, as_id(house, "house"), name)
 
 
 def house_draft(house: UUID, subject: UUID, payload: e.Payload, record: dict[str, str] | None = None) -> Draft:
