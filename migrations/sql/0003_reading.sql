@@ -290,16 +290,21 @@ BEGIN
                     UNION ALL SELECT m.superseded_by FROM memories m WHERE m.id = made.id AND m.superseded_by IS NOT NULL) next)
             SELECT made.id FROM made WHERE made.id <> ALL (value::uuid[]));
     END CASE;
+    -- Rights and holds are those of the scope: asked once for each, not for each memory.
     RETURN QUERY
-    SELECT t.* FROM (
-        SELECT m.id, m.parent_id, m.version, m.status::text, m.held OR EXISTS (
-                   SELECT FROM chain_of(ARRAY[m.parent_id], 9223372036854775806) c WHERE c.legal_hold),
-               (SELECT count(*)::integer FROM events e WHERE e.subject_id = m.id AND e.body <> '{}'),
-               CASE WHEN principal IS NULL THEN login_kind() = 'app' ELSE manages(principal, token, m.parent_id) END AS permitted
-          FROM memories m WHERE m.id = ANY (subjects) AND m.house_id = house) t
-     WHERE t.permitted
-        OR t.parent_id IN (SELECT r.scope_id FROM my_rights(principal, token) r WHERE r.rights & 1 = 1)
-     ORDER BY t.id;
+    WITH hit AS MATERIALIZED (
+        SELECT m.id, m.parent_id, m.version, m.status, m.held FROM memories m WHERE m.id = ANY (subjects) AND m.house_id = house
+    ), place AS MATERIALIZED (
+        SELECT p.parent_id,
+               EXISTS (SELECT FROM chain_of(ARRAY[p.parent_id], 9223372036854775806) c WHERE c.legal_hold) AS held,
+               CASE WHEN principal IS NULL THEN login_kind() = 'app' ELSE manages(principal, token, p.parent_id) END AS managed,
+               p.parent_id IN (SELECT r.scope_id FROM my_rights(principal, token) r WHERE r.rights & 1 = 1) AS readable
+          FROM (SELECT DISTINCT h.parent_id FROM hit h) p
+    )
+    SELECT h.id, h.parent_id, h.version, h.status::text, h.held OR p.held,
+           (SELECT count(*)::integer FROM events e WHERE e.subject_id = h.id AND e.body <> '{}'), p.managed
+      FROM hit h JOIN place p ON p.parent_id = h.parent_id
+     WHERE p.managed OR p.readable ORDER BY h.id;
 END $$;
 
 -- What the operator's sweep will do: forget what has expired by itself, and forget or erase what has outlived the
