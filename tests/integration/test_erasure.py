@@ -122,6 +122,7 @@ def test_no_way_of_reading_gives_erased_text_back(world: World, home: Founded, s
         lambda: agent.proposals(None),
         lambda: agent.diff(before, agent.remember("now").position, scope="house"),
         lambda: agent._rows("SELECT t::text FROM read_stream(%s, %s, %s, 0, 1000000) t", agent.house),
+        lambda: agent._rows("SELECT t::text FROM export_events(%s, %s, %s, 0, 1000000) t", agent.house),
         lambda: agent._rows("SELECT t::text FROM read_chain(%s, %s, %s, 0, 1000000) t", agent.house),
         lambda: world._engine.database.rows("SELECT * FROM read_records(NULL, NULL, %s, 'memories')", (agent.house,)),
     ]
