@@ -1,1 +1,87 @@
-"""An event-sourced memory substrate for AI agents."""
+"""An event-sourced memory substrate for AI agents.
+
+    from substrate import World
+
+    with World.open() as world:
+        house, ana, token = world.found_house("home", owner="ana")
+        ana.remember("the cat is called Miez", key="cat")
+
+| World, Agent, Operator          | open it, act as an agent, run the system |
+| NewMemory, Evidence, Source     | what one hands in |
+| Memory, Scope, Receipt, …       | what one gets back |
+| errors                          | everything that is raised, in one tree: `substrate.errors` |
+
+Names are loaded when they are first used, so that `import substrate` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from substrate import errors
+    from substrate.errors import SubstrateError
+    from substrate.settings import Settings
+    from substrate.world.events import Event
+    from substrate.world.memories import NewMemory
+    from substrate.world.model import Evidence, Link, Memory, Position, Proposal, Rights, Scope, Source
+    from substrate.world.operator import Operator
+    from substrate.world.principal import Receipt
+    from substrate.world.seal import Seal
+    from substrate.world.world import Agent, World
+
+__all__ = [
+    "Agent",
+    "Event",
+    "Evidence",
+    "Link",
+    "Memory",
+    "NewMemory",
+    "Operator",
+    "Position",
+    "Proposal",
+    "Receipt",
+    "Rights",
+    "Scope",
+    "Seal",
+    "Settings",
+    "Source",
+    "SubstrateError",
+    "World",
+    "errors",
+]
+
+_HOME = {
+    "Agent": "substrate.world.world",
+    "Event": "substrate.world.events",
+    "Evidence": "substrate.world.model",
+    "Link": "substrate.world.model",
+    "Memory": "substrate.world.model",
+    "NewMemory": "substrate.world.memories",
+    "Operator": "substrate.world.operator",
+    "Position": "substrate.world.model",
+    "Proposal": "substrate.world.model",
+    "Receipt": "substrate.world.principal",
+    "Rights": "substrate.world.model",
+    "Scope": "substrate.world.model",
+    "Seal": "substrate.world.seal",
+    "Settings": "substrate.settings",
+    "Source": "substrate.world.model",
+    "SubstrateError": "substrate.errors",
+    "World": "substrate.world.world",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("substrate.errors")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -100,10 +100,16 @@ class Here:
         return Names(self.agent)
 
     def house(self, given: str | None) -> UUID:
-        """The house an operator means: by id or name, or the only one there is."""
+        """The house an operator means: by id or name; otherwise that of the credential in use, or the only one there is."""
         from substrate.doors.cli.naming import the_house
 
+        if given is None and self._has_token():
+            return self.agent.house
         return the_house(self.operator.houses(), given)
+
+    def _has_token(self) -> bool:
+        named = self._as_name or self._token_file or self.settings.token or self.credentials.current
+        return named is not None
 
     @cached_property
     def _token(self) -> tuple[str, str]:

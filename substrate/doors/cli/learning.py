@@ -107,7 +107,8 @@ def import_file(
     target = here.names.scope(scope)
     agent = here.agent.within(session=session)
     learned, failed = 0, []
-    with output.progress(here, "importing", file) as advance:
+    total = _count(file)
+    with output.progress(here, "importing") as progress:
         for numbers, memories in _chunks(file, target, here):
             known = [(number, one) for number, one in zip(numbers, memories, strict=True)]
             right = [(number, one) for number, one in known if not isinstance(one, SubstrateError)]
@@ -119,7 +120,7 @@ def import_file(
                     failed.append({"line": number, "error": met})
                 else:
                     learned += 1
-            advance(len(known))
+            progress(learned + len(failed), total)
     data = {"import_id": together, "learned": learned, "failed": failed}
     shown: list[Any] = [f"learned {learned} memories; the import is {together}"]
     if failed:
@@ -181,6 +182,11 @@ def _chunks(file: Path, scope: UUID, here: Here) -> Iterator[tuple[list[int], li
             numbers, memories = [], []
     if numbers:
         yield numbers, memories
+
+
+def _count(file: Path) -> int | None:
+    """How much there is to do; None for a pipe, which can be read only once."""
+    return sum(1 for line in _lines(file) if line.strip()) if file.is_file() else None
 
 
 def _lines(file: Path) -> Iterator[bytes]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,9 +41,12 @@ def plain(value: Any) -> Any:
 @cache
 def _converters() -> list[tuple[type, Callable[[Any], Any]]]:
     from substrate.errors import SubstrateError
+    from substrate.world.events import Payload
     from substrate.world.model import Position, Rights, ScopeSettings
 
     return [
+        # Only what was set: in a payload an unset field and a None are two things.
+        (Payload, lambda one: {name: plain(getattr(one, name)) for name in sorted(one.model_fields_set)}),
         (Rights, str),  # before int, which it is too
         (Position, str),
         (int, int),
@@ -108,6 +110,7 @@ def write(shown: Any) -> None:
     sink = console()
     for one in shown if isinstance(shown, list) else [shown]:
         sink.print(printable(one) if isinstance(one, str) else one, soft_wrap=isinstance(one, str))
+    sys.stdout.flush()
 
 
 def when(at: datetime | None) -> str:
@@ -163,23 +166,16 @@ def _cell(value: object) -> Any:
 
 
 @contextmanager
-def progress(here: Here, what: str, file: Path | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error while something long goes on; nothing where nobody looks. Yields what advances it."""
+def progress(here: Here, what: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar on standard error while something long goes on; nothing where nobody looks. Yields what hears done and total."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     sink = Console(file=sys.stderr)
     if here.as_json or not sink.is_terminal:
-        yield lambda _: None
+        yield lambda _done, _total: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=sink, transient=True) as bar:
-        task = bar.add_task(what, total=_count_lines(file))
-        yield lambda many: bar.advance(task, many)
-
-
-def _count_lines(file: Path | None) -> int | None:
-    if file is None or not file.is_file():
-        return None
-    with file.open("rb") as lines:
-        return sum(1 for line in lines if line.strip())
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

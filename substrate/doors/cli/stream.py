@@ -1,1 +1,61 @@
-"""To come."""
+"""The stream itself: read it, or follow it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from substrate.doors.cli import output
+from substrate.doors.cli.command import Answer, command
+from substrate.doors.cli.here import Here
+from substrate.doors.cli.naming import as_uuid
+from substrate.doors.cli.tree import PROVENANCE, app
+from substrate.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from substrate.world.events import Event
+    from substrate.world.model import Position
+
+
+@command(app, panel=PROVENANCE)
+def stream(
+    here: Here,
+    after: Annotated[str, typer.Option(metavar="POSITION", help="Begin after this seq or position.")] = "0",
+    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many positions; not with --follow.")] = 500,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on for ever; with --json one event a line.")
+    ] = False,
+) -> Answer | None:
+    """Show the events of your house that you may read, in order; with --follow also those that are still to come."""
+    start = _position(after)
+    if not follow:
+        page = here.agent.read_stream(start, limit)
+        shown = [_line(here, event) for event in page.events] or ["no events that you may read"]
+        if page.through < page.head:
+            shown.append(f"there is more: --after {page.through}")
+        return Answer({"events": page.events, "through": page.through, "head": page.head}, shown)
+    for event in here.agent.subscribe(start):
+        if here.as_json:
+            output.write_json(event, indent=None)
+        else:
+            output.write(_line(here, event))
+    return None
+
+
+def _position(text: str) -> Position | int:
+    from substrate.world.model import Position
+
+    if text.isdecimal():
+        return int(text)
+    if as_uuid(text.partition(":")[0]) is not None:
+        return Position.parse(text)
+    raise InvalidInput(f"--after: {text!r} is neither a seq nor a position")
+
+
+def _line(here: Here, event: Event) -> str:
+    names = here.names
+    return (
+        f"{event.seq}  {output.when(event.recorded_at)}  {event.type}  by {names.of(event.actor_id)}"
+        f" in {names.of(event.scope_id)}  {event.subject_id}"
+    )
