@@ -31,7 +31,7 @@ PROCESSES = 4
 HOUSES = 3
 #: How much the writers' journals grow in a round at most, in bytes: some hundreds of calls.
 MOST_GROWTH = 150_000
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 Fault = Callable[["Campaign"], None]
 

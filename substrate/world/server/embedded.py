@@ -20,8 +20,12 @@ from substrate.world.server.folders import ELSEWHERE, Place, make_folder, record
 from substrate.world.server.lock import Waiting, locked
 from substrate.world.server.postmaster import Postmaster, State, StopMode
 
-#: What a server says that will take connections soon.
-NOT_YET = ("starting up", "recovery mode", "not yet accepting", "shutting down")
+#: What a server says that will take connections soon. The last three: one of its processes was killed, so it ends all
+#: others, those that just let us in too, and recovers; meanwhile its postmaster lives and says that it is ready.
+NOT_YET = (
+    "starting up", "recovery mode", "not yet accepting", "shutting down",
+    "closed the connection unexpectedly", "crash of another server process", "Connection reset",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
