@@ -10,3 +10,8 @@ CREATE ROLE substrate_app LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS 
 CREATE DATABASE substrate OWNER substrate_owner ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0;
 REVOKE ALL ON DATABASE substrate FROM PUBLIC;
 GRANT CONNECT ON DATABASE substrate TO substrate_app;
+
+-- For `substrate erase --now`, which also runs through the write-ahead log.
+GRANT pg_checkpoint, pg_monitor TO substrate_owner;
+\connect substrate
+GRANT EXECUTE ON FUNCTION pg_switch_wal() TO substrate_owner;

@@ -172,8 +172,11 @@ def _quoted(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def prepare(connection: psycopg.Connection[tuple[object, ...]], passwords: Passwords) -> None:
-    """Create the roles and the database that are missing: a first start may have died after any of them."""
+def prepare(connection: psycopg.Connection[tuple[object, ...]], passwords: Passwords, inside: str) -> None:
+    """Create the roles and the database that are missing: a first start may have died after any of them.
+
+    `inside` is the superuser's URL of the database itself.
+    """
     roles = {row[0] for row in connection.execute("SELECT rolname FROM pg_roles")}
     if OWNER not in roles:
         _create_role(connection, OWNER, passwords.owner)
@@ -182,7 +185,16 @@ def prepare(connection: psycopg.Connection[tuple[object, ...]], passwords: Passw
         connection.execute(create.format(sql.Identifier(DATABASE), sql.Identifier(OWNER)))
     # Last, because a login of this role is how everybody sees that all the rest is there.
     if APP not in roles:
+        _allow_scrubbing(inside)
         _create_role(connection, APP, passwords.app)
+
+
+def _allow_scrubbing(inside: str) -> None:
+    """What `erase --now` takes, besides owning the tables: to run through the write-ahead log."""
+    owner = sql.Identifier(OWNER)
+    with psycopg.connect(inside, autocommit=True) as connection:
+        connection.execute(sql.SQL("GRANT pg_checkpoint, pg_monitor TO {}").format(owner))
+        connection.execute(sql.SQL("GRANT EXECUTE ON FUNCTION pg_switch_wal() TO {}").format(owner))
 
 
 def _create_role(connection: psycopg.Connection[tuple[object, ...]], role: str, password: str) -> None:

@@ -179,7 +179,7 @@ class EmbeddedServer:
             if state == "ready":
                 try:
                     with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
-                        cluster.prepare(connection, self._passwords())
+                        cluster.prepare(connection, self._passwords(), self.superuser_url(cluster.DATABASE))
                         return
                 except psycopg.OperationalError as error:
                     if not any(words in str(error) for words in NOT_YET):
