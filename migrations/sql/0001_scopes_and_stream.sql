@@ -487,6 +487,10 @@ BEGIN
                     PERFORM refuse('invalid_input', 'a scope cannot be moved below itself: that would be a cycle');
                 END IF;
             END IF;
+            IF e.type = 'ScopeErased' AND EXISTS (
+                SELECT FROM chain_of(ARRAY[old.id], 9223372036854775806) c WHERE c.legal_hold) THEN
+                PERFORM refuse('legal_hold', 'the scope is under legal hold; release the hold first');
+            END IF;
             IF e.type = 'ScopeRemoved' AND EXISTS (SELECT FROM placements p WHERE p.parent_id = old.id AND p.active
                                                       AND p.to_seq = 9223372036854775807) THEN
                 -- Whoever removes a scope removes what is below it first; this is what came in between.

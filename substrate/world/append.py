@@ -311,6 +311,7 @@ def _refusal(error: psycopg.Error) -> SubstrateError:
             "not_authenticated": errors.NotAuthenticated,
             "conflict": errors.Conflict,
             "duplicate_key": errors.DuplicateKey,
+            "legal_hold": errors.LegalHold,
             "idempotency_conflict": errors.IdempotencyConflict,
             "stale": lambda _: errors.Conflict("the scope was changed meanwhile; read it again and retry"),
         }
