@@ -66,7 +66,8 @@ def erase(
         return _answer(erased(only_look=True))
     if not yes:
         would = erased(only_look=True)
-        here.confirm(f"Erase the text of {len(would.erased)} memories ({by} {value}) for good?", yes=False)
+        many = output.count(len(would.erased), "memory", "memories")
+        here.confirm(f"Erase the text of {many} ({by} {value}) for good?", yes=False)
     return _answer(erased(only_look=False))
 
 
@@ -94,7 +95,8 @@ def sweep(here: Here, house: o.House = None, dry_run: o.DryRun = False) -> Answe
 
 def _answer(receipt: ErasureReceipt) -> Answer:
     verb = "would be erased" if receipt.dry_run else "erased"
-    shown: list[Any] = [f"{len(receipt.erased)} memories {verb} ({receipt.by} {receipt.value})"]
+    many = output.count(len(receipt.erased), "memory", "memories")
+    shown: list[Any] = [f"{many} {verb} ({receipt.by} {receipt.value})"]
     shown += [f"  {memory}" for memory in receipt.erased[:50]]
     if len(receipt.erased) > 50:
         shown.append(f"  and {len(receipt.erased) - 50} more")

@@ -122,10 +122,10 @@ def import_file(
                     learned += 1
             progress(learned + len(failed), total)
     data = {"import_id": together, "learned": learned, "failed": failed}
-    shown: list[Any] = [f"learned {learned} memories; the import is {together}"]
+    shown: list[Any] = [f"learned {output.count(learned, 'memory', 'memories')}; the import is {together}"]
     if failed:
         rows = [(one["line"], str(one["error"])) for one in failed[:20]]
-        shown += [f"{len(failed)} lines failed:", output.table(["line", "why"], rows)]
+        shown += [f"{output.count(len(failed), 'line')} failed:", output.table(["line", "why"], rows)]
     return Answer(data, shown, code=1 if failed else 0)
 
 

@@ -116,11 +116,15 @@ def memories_shown(memories: list[Memory], names: Names) -> Any:
             names.of(one.parent_id),
             one.kind,
             one.key,
-            output.brief(one.title or one.content) or f"({one.status})",
+            _says(one),
         )
         for one in memories
     ]
     return output.table(["id", "in", "kind", "key", "says"], rows, empty="no memories")
+
+
+def _says(memory: Memory) -> str:
+    return "(its text was erased)" if memory.content is None else output.brief(memory.title or memory.content)
 
 
 def memory_shown(memory: Memory, names: Names) -> list[Any]:

@@ -50,8 +50,10 @@ def verify(
             report = here.operator.verify(here.house(house), seals=held, trusted=trusted, on_progress=progress)
     shown = [f"fault at {fault}" for fault in report.faults]
     rows = ", ".join(f"{count} {table}" for table, count in report.records.items())
-    shown.append(f"house {report.house}: {report.events} events, {report.seals} seals, {rows or 'no records compared'}")
-    shown.append("it verifies" if report.ok else f"it does not verify: {len(report.faults)} faults")
+    shown.append(
+        f"house {report.house}: {report.events} events, {output.count(report.seals, 'seal')}, {rows or 'no records compared'}"
+    )
+    shown.append("it verifies" if report.ok else f"it does not verify: {output.count(len(report.faults), 'fault')}")
     return Answer({"ok": report.ok, **output.plain(report)}, shown, code=0 if report.ok else 1)
 
 

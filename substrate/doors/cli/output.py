@@ -124,6 +124,11 @@ def brief(text: str | None, most: int = 72) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 event`, `2 events`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "nothing found") -> Any:
     """A table; or one sentence if there are no rows."""
     from rich import box
@@ -158,6 +163,8 @@ def _cell(value: object) -> Any:
     match value:
         case None:
             return Text("")
+        case bool():
+            return Text("yes" if value else "no")
         case datetime():
             return Text(when(value))
         case tuple() | list():

@@ -10,6 +10,7 @@ from importlib import import_module
 import typer
 
 from substrate.doors.cli import output
+from substrate.doors.cli.command import COMMON
 from substrate.doors.cli.tree import app
 from substrate.errors import SubstrateError
 
@@ -20,6 +21,8 @@ NOUNS = (
     "lifecycle", "agent", "token", "house", "scope", "learning", "changing", "memory", "promotion", "provenance",
     "retraction", "stream", "erasure", "operator", "transfer",
 )  # fmt: skip
+#: What every command takes, and the program itself does not.
+EVERYWHERE = {annotation.__metadata__[0].default for annotation in COMMON.values()}
 for noun in NOUNS:
     import_module(f"substrate.doors.cli.{noun}")
 
@@ -58,9 +61,12 @@ def _usage(error: typer.TyperException, *, as_json: bool) -> int:
     if not error.format_message():
         # A group without a command: its help was the answer, and is printed already.
         return error.exit_code
+    hint = ""
+    if getattr(error, "option_name", None) in EVERYWHERE and context is not None and context.parent is None:
+        hint = " here; it goes after the command"
     where = f"; see `{context.command_path} --help`" if context is not None else ""
     message = error.format_message().rstrip(".")
-    return output.write_error("usage", message + where, as_json=as_json, exit_code=error.exit_code)
+    return output.write_error("usage", message + hint + where, as_json=as_json, exit_code=error.exit_code)
 
 
 def _wants_json(arguments: list[str]) -> bool:

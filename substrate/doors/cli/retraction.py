@@ -45,15 +45,15 @@ def undo_retraction(
 
 def _answer(found: Retraction) -> Answer:
     would = "would change" if found.dry_run else "changed"
-    shown: list[Any] = [f"{found.by} {found.value}: {len(found.changes)} memories {would}, {len(found.kept)} kept"]
+    changed = output.count(len(found.changes), "memory", "memories")
+    shown: list[Any] = [f"{found.by} {found.value}: {changed} {would}, {len(found.kept)} kept"]
     if found.changes:
         rows = [(one.memory, ", ".join(one.events), ", ".join(one.fields)) for one in found.changes]
         shown.append(output.table(["id", "events", "fields"], rows))
     shown += [f"kept, because others vouch for it: {one.memory} {', '.join(one.fields)}" for one in found.kept]
     if found.untouched or found.untouched_derived:
-        shown.append(
-            f"out of your reach, and left alone: {found.untouched} events, {found.untouched_derived} derived memories"
-        )
+        events, derived = output.count(found.untouched, "event"), found.untouched_derived
+        shown.append(f"out of your reach, and left alone: {events}, and {derived} memories derived from them")
     shown += [f"failed: {memory}: {error}" for memory, error in found.failed.items()]
     if found.correlation is not None and not found.dry_run:
         shown.append(f"to undo it: substrate undo-retraction {found.correlation}")

@@ -8,22 +8,38 @@ import typer
 
 from substrate.doors.cli import naming, output
 from substrate.doors.cli.command import Answer, command
+from substrate.doors.cli.credentials import Saved
 from substrate.doors.cli.here import Here
 from substrate.doors.cli.tree import token
+from substrate.errors import InvalidInput
 
 
 @command(token, "issue")
 def issue(
     here: Here,
+    *,
     agent: Annotated[str, typer.Argument(help="For whom; oneself by default.", metavar="AGENT")] = "own",
     rights: Annotated[str, typer.Option(help="At most these of the agent's rights.")] = "rwx",
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="Until then.", show_default=False)] = None,
+    save_as: Annotated[str | None, typer.Option(metavar="NAME", help="Save it here.", show_default=False)] = None,
+    show_token: Annotated[bool, typer.Option("--show-token", help="Print it, this once.")] = False,
 ) -> Answer:
-    """Issue a token and print it, this once. For another agent only its first: afterwards it does so itself."""
-    made = here.agent.issue_token(
-        here.names.scope(agent), rights=rights, expires_at=naming.optional_instant(expires, "--expires")
-    )
-    return Answer({"token": made}, made)
+    """Issue a token. For another agent only its first: afterwards it does so itself.
+
+    Say where it goes, --save-as or --show-token: nobody can read it again later.
+    """
+    if save_as is None and not show_token:
+        raise InvalidInput("say where the token goes: --save-as NAME keeps it here, --show-token prints it this once")
+    if save_as is not None and save_as in {one.name for one in here.credentials.all()}:
+        raise InvalidInput(f"--save-as: {save_as!r} is taken; choose another name, or log it out first")
+    me = here.agent
+    ident = here.names.scope(agent)
+    made = me.issue_token(ident, rights=rights, expires_at=naming.optional_instant(expires, "--expires"))
+    if save_as is not None:
+        house = me.scope("house").name or ""
+        here.credentials.save(Saved(save_as, str(ident), str(me.house), house, made), use=False)
+    data = {"agent": ident, "saved_as": save_as, **({"token": made} if show_token else {})}
+    return Answer(data, [*([f"saved as {save_as!r}"] if save_as else []), *([made] if show_token else [])])
 
 
 @command(token, "list")
