@@ -81,7 +81,7 @@ class Reference:
         for (scope, grantee), granted in self.grants.items():
             if grantee in chain:
                 rights[scope] |= granted
-        far = {scope: 1 for scope in self.places} | {scope: n + 1 for n, scope in enumerate(chain)}
+        far = dict.fromkeys(self.places, 1) | {scope: n + 1 for n, scope in enumerate(chain)}
         far[who.principal] = 0
         return {
             scope: (right & who.mask, far[scope])

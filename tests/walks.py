@@ -90,9 +90,11 @@ class Walk:
         try:
             result = call()
         except SubstrateError as error:
-            assert type(error).__name__ == expected, f"{what}: {type(error).__name__} ({error}), expected {expected}"
-            return None
-        assert expected == "ok", f"{what}: accepted, expected {expected}"
+            answer, result = f"{type(error).__name__}", None
+            reason = f" ({error})"
+        else:
+            answer, reason = "ok", ""
+        assert answer == expected, f"{what}: {answer}{reason}, expected {expected}"
         return result
 
     # -------------------------------------------------------------- memories
@@ -105,9 +107,7 @@ class Walk:
             self.reference.facts[receipt.memory] = Fact(scope, key, who.principal)
             self.reference.happened(scope, "MemoryLearned", receipt.memory)
 
-    def _change(
-        self, step: Step, who: Identity, kind: str, call: Callable[[UUID], Any], *, alone: bool
-    ) -> Fact | None:
+    def _change(self, step: Step, who: Identity, kind: str, call: Callable[[UUID], Any], *, alone: bool) -> Fact | None:
         memory = self._memory(step.one)
         expected = self.reference.may_change(who, memory, alone=alone)
         fact = self.reference.facts.get(memory)
@@ -212,9 +212,7 @@ class Walk:
         if who.token is not None or len(self.identities) >= 9:
             return  # whom the process vouches for has no mask; narrower tokens have a test of their own
         alive = self.reference.places[who.principal].active
-        text = self._expect(
-            "ok" if alive else "NotFound", lambda: agent.issue_token(rights=str(Rights(rights))), step
-        )
+        text = self._expect("ok" if alive else "NotFound", lambda: agent.issue_token(rights=str(Rights(rights))), step)
         if text:
             token = Token.parse(text).id
             self.reference.tokens[token] = (who.principal, rights)

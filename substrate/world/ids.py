@@ -6,6 +6,8 @@ import os
 import time
 from uuid import UUID, uuid5
 
+from substrate.errors import InvalidInput
+
 
 def new_id() -> UUID:
     """A UUID version 7: the time in milliseconds first, so that rows made together lie together in an index."""
@@ -16,4 +18,6 @@ def new_id() -> UUID:
 
 def derived_id(event_id: UUID, what: str) -> UUID:
     """The same id each time the same event is sent again."""
+    if not isinstance(event_id, UUID):
+        raise InvalidInput(f"event_id: give a UUID, not a {type(event_id).__name__}")
     return uuid5(event_id, what)

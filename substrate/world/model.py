@@ -10,12 +10,12 @@ Rights      r, w and x on one scope
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from substrate.errors import InvalidInput
+from substrate.errors import InvalidInput, SubstrateError, UnknownKind
 
 Kind = Literal["fact", "rule", "instruction", "observation", "preference", "commitment", "summary", "association"]
 Category = Literal["core", "daily", "conversation"]
@@ -48,7 +48,10 @@ def clean_text(value: str) -> str:
 
 
 def in_utc(at: datetime) -> datetime:
-    return at.astimezone(UTC)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("lies outside the years 1 to 9999 in UTC") from None
 
 
 Text = Annotated[str, AfterValidator(clean_text)]
@@ -85,14 +88,38 @@ class Position(NamedTuple):
             raise InvalidInput(f"{text!r} is not a position; it looks like <house id>:<seq>") from None
 
 
-class Source(Value):
+def explained(error: ValidationError) -> SubstrateError:
+    """One of our errors for a pydantic one. The rejected value is not repeated: it may be long, or private."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "input"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "literal_error":
+        return UnknownKind(f"{where}: {message[0].lower()}{message[1:]}")
+    if first["type"] == "timezone_aware":
+        message = "a time needs a time zone; use datetime.now(timezone.utc) or append +00:00"
+    return InvalidInput(f"{where}: {message}")
+
+
+class Given(Value):
+    """Base of the values that callers make themselves: what is wrong with one is an `InvalidInput`, as everywhere."""
+
+    if not TYPE_CHECKING:  # checkers keep the signature that the fields give it
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise explained(error) from None
+
+
+class Source(Given):
     """A memory at a version: what another memory was derived from."""
 
     memory: UUID
     version: Annotated[int, Field(ge=1)]
 
 
-class Evidence(Value):
+class Evidence(Given):
     """What an event rests on. Everything is optional; the more is said, the more `why` can answer."""
 
     method: Method = "told"
@@ -119,9 +146,10 @@ class Rights(int):
     def parse(cls, text: str) -> Rights:
         if text in ("", "-"):
             return cls(0)
-        if set(text) - set(cls.LETTERS) or len(set(text)) != len(text):
+        word: object = text  # not every caller is type-checked
+        if not isinstance(word, str) or set(word) - set(cls.LETTERS) or len(set(word)) != len(word):
             raise InvalidInput(f"{text!r} are not rights; give some of r, w and x, or - for none")
-        return cls(sum(1 << cls.LETTERS.index(letter) for letter in text))
+        return cls(sum(1 << cls.LETTERS.index(letter) for letter in word))
 
 
 class ScopeSettings(Value):

@@ -11,14 +11,14 @@ from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 
-from substrate.errors import InvalidInput, NotFound, SubstrateError, UnknownKind
+from substrate.errors import InvalidInput, NotFound
 from substrate.settings import Settings
 from substrate.world.append import NOWHERE, Context, Draft, Item, Writer, Written
 from substrate.world.commit import GroupCommit
 from substrate.world.credential import Credential
 from substrate.world.database import Connection, Database
 from substrate.world.events import EvidenceData
-from substrate.world.model import Evidence, Memory, Position, Scope
+from substrate.world.model import Evidence, Memory, Position, Scope, explained, in_utc
 from substrate.world.permission import KnownRights
 
 M = TypeVar("M", bound=BaseModel)
@@ -121,22 +121,12 @@ def checked(model: type[M], **fields: Any) -> M:
         raise explained(error) from None
 
 
-def explained(error: ValidationError) -> SubstrateError:
-    """One of our errors for a pydantic one. The rejected value is not repeated: it may be long, or private."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "input"
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "literal_error":
-        return UnknownKind(f"{where}: {message[0].lower()}{message[1:]}")
-    if first["type"] == "timezone_aware":
-        message = "a time needs a time zone; use datetime.now(timezone.utc) or append +00:00"
-    return InvalidInput(f"{where}: {message}")
-
-
 def evidence_fields(evidence: Evidence | None, reason: str | None = None) -> dict[str, Any]:
     """An event's share of the evidence: ids and numbers as data, the quote as erasable text."""
     fields: dict[str, Any] = {}
     if evidence is not None:
+        if not isinstance(evidence, Evidence):
+            raise InvalidInput(f"evidence: give an Evidence, not a {type(evidence).__name__}")
         given = evidence.model_dump(exclude={"session", "run", "quote"}, exclude_unset=True)
         fields["evidence"] = EvidenceData(**given)
         if evidence.quote is not None:
@@ -150,9 +140,17 @@ def moment(occurred_at: datetime | None) -> datetime:
     """When it happened: as told, in UTC, or now."""
     if occurred_at is None:
         return datetime.now(UTC)
-    if occurred_at.tzinfo is None:
-        raise InvalidInput("occurred_at: a time needs a time zone; use datetime.now(timezone.utc)")
-    return occurred_at.astimezone(UTC)
+    return zoned(occurred_at, "occurred_at")
+
+
+def zoned(at: object, name: str) -> datetime:
+    """A time as it was given, in UTC. Raises `InvalidInput` for what is no time, or has no zone."""
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise InvalidInput(f"{name}: a time needs a time zone; use datetime.now(timezone.utc)")
+    try:
+        return in_utc(at)
+    except ValueError as error:
+        raise InvalidInput(f"{name}: {error}") from None
 
 
 #: The columns of a memory in the order of the model, for every SELECT that builds one.

@@ -7,20 +7,20 @@ import dataclasses
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, any_, bindparam, func, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.types import Uuid
+from sqlalchemy.types import Text, Uuid
 
-from substrate.errors import InvalidInput, NotFound
+from substrate.errors import InvalidInput, NotFound, UnknownKind
 from substrate.world import tables
 from substrate.world.database import run
 from substrate.world.events import Event, decode
-from substrate.world.model import Category, Kind, Link, Memory, MemoryStatus, Rights, Tier
 from substrate.world.memories import Remembering
-from substrate.world.principal import MEMORY_COLUMNS, ScopeRef, as_id, memory_of
+from substrate.world.model import Category, Kind, Link, Memory, MemoryStatus, Rights, Tier, clean_text
+from substrate.world.principal import MEMORY_COLUMNS, ScopeRef, as_id, memory_of, zoned
 
 MOST = 1_000
 EVENT_COLUMNS = (
@@ -71,6 +71,7 @@ class Reading(Remembering):
 
     def get_by_key(self, key: str, *, scope: ScopeRef | None = None) -> Memory:
         """The active memory with this key: in `scope`, or in the nearest scope that has one."""
+        key = _text(key, "key")
         reach = [r for r in self.rights() if r.rights & 1 and (scope is None or r.scope == self._scope_id(scope))]
         order = [r.scope for r in reach]
         with self._reading() as connection:
@@ -105,8 +106,14 @@ class Reading(Remembering):
 
         `after` is the `next` of the page before. Pages are by keyset: the last costs what the first does.
         """
-        if not 1 <= limit <= MOST:
+        size: object = limit  # not every caller is type-checked
+        if not isinstance(size, int) or not 1 <= size <= MOST:
             raise InvalidInput(f"limit: {limit} is not between 1 and {MOST}")
+        for word, vocabulary, name in (
+            (kind, Kind, "kind"), (category, Category, "category"), (tier, Tier, "tier"),
+            (status, MemoryStatus, "status"),
+        ):  # fmt: skip
+            _word(word, vocabulary, name)
         m = tables.memories.c
         scopes = [r.scope for r in self.rights() if r.rights & 1]
         if scope is not None:
@@ -117,14 +124,16 @@ class Reading(Remembering):
         exact = {m.kind: kind, m.category: category, m.tier: tier, m.status: status, m.taught_by: taught_by}
         where: list[ColumnElement[bool]] = [m.parent_id == any_(bindparam("scopes", scopes, type_=ARRAY(Uuid)))]
         where += [column == value for column, value in exact.items() if value is not None]
-        if tags := tuple(tags):
-            where.append(m.tags.contains(list(tags)))
+        if isinstance(tags, str):
+            raise InvalidInput("tags: give a list of texts, not one text")
+        if wanted_tags := [_text(tag, "tags") for tag in tags]:
+            where.append(m.tags.op("@>")(bindparam("tags", wanted_tags, type_=ARRAY(Text))))
         if key_prefix is not None:
-            where.append(func.starts_with(m.key, key_prefix))
+            where.append(func.starts_with(m.key, _text(key_prefix, "key_prefix")))
         if learned_after is not None:
-            where.append(m.learned_at >= _zoned(learned_after, "learned_after"))
+            where.append(m.learned_at >= zoned(learned_after, "learned_after"))
         if learned_before is not None:
-            where.append(m.learned_at < _zoned(learned_before, "learned_before"))
+            where.append(m.learned_at < zoned(learned_before, "learned_before"))
         if not include_expired:
             where.append(or_(m.expires_at.is_(None), m.expires_at > func.now()))
         place = tuple_(m.learned_at, m.id)
@@ -151,14 +160,25 @@ class Reading(Remembering):
 
     def position_of(self, at: datetime) -> int:
         """The last seq at or before a time."""
-        (row,) = self._rows("SELECT position_at(%s, %s, %s, %s)", self.house, _zoned(at, "at"))
+        (row,) = self._rows("SELECT position_at(%s, %s, %s, %s)", self.house, zoned(at, "at"))
         return int(row[0])
 
 
-def _zoned(at: datetime, name: str) -> datetime:
-    if at.tzinfo is None:
-        raise InvalidInput(f"{name}: a time needs a time zone; use datetime.now(timezone.utc)")
-    return at
+def _word(value: object, vocabulary: object, name: str) -> None:
+    """None means any; a word that no memory can have is a mistake, not an empty answer."""
+    allowed = get_args(vocabulary)
+    if value is not None and value not in allowed:
+        raise UnknownKind(f"{name}: should be one of {', '.join(map(repr, allowed))}")
+
+
+def _text(value: object, name: str) -> str:
+    """Text to search for. What could not have been stored is refused in the same words as on the way in."""
+    try:
+        if not isinstance(value, str):
+            raise ValueError(f"give text, not a {type(value).__name__}")  # noqa: TRY004, TRY301 - one way out
+        return clean_text(value)
+    except ValueError as error:
+        raise InvalidInput(f"{name}: {error}") from None
 
 
 def _cursor(last: Memory) -> str:

@@ -198,8 +198,8 @@ def _told(scope: Scope) -> UUID:
     return scope.parent_id if scope.kind == "agent" and scope.parent_id else scope.id
 
 
-def _name(name: str) -> str:
-    if not 0 < len(name.strip()) <= 200:
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not name.strip() or len(name) > 200:
         raise InvalidInput("name: give between 1 and 200 characters")
     return name
 

@@ -18,7 +18,7 @@ from substrate.world.database import Database
 from substrate.world.erasure import Erasing
 from substrate.world.hindsight import Hindsight
 from substrate.world.ids import new_id
-from substrate.world.model import Scope
+from substrate.world.model import Evidence, Scope
 from substrate.world.operator import Operator
 from substrate.world.permission import KnownRights
 from substrate.world.principal import Engine, Principal, checked
@@ -52,6 +52,7 @@ class Agent(Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Verif
 
     def within(self, *, session: str | None = None, run: str | None = None, causation: UUID | None = None) -> Agent:
         """The same agent, whose events all say that they come from this session or run."""
+        Evidence(session=session, run=run)  # the rules are the same
         base = self._context
         context = Context(base.runtime, session or base.session, run or base.run, causation or base.causation)
         return Agent(self._engine, self._credential, context)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from multiprocessing import get_context
+from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
@@ -189,10 +191,11 @@ def test_another_version_than_expected_is_stale_and_both_numbers_are_told(
     memory = owner.remember("first").memory
     owner.revise(memory, content="second")
     before, record = counts(database), owner.get(memory)
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: owner.revise(memory, content="third", expected_version=wrong),
         lambda: owner.forget(memory, expected_version=wrong),
-    ):
+    ]
+    for change in changes:
         with pytest.raises(StaleMemory) as stale:
             change()
         assert (stale.value.expected, stale.value.actual) == (wrong, 2)
@@ -316,15 +319,12 @@ def busy(url: str, house: UUID, agent: UUID, number: int) -> None:
         memory = bob.remember(f"start {number}", scope="house").memory
         for turn in range(25):
             bob.remember(f"{number} says {turn}", scope="house")
-            for failing in (
-                lambda: bob.revise(memory, content="stale", expected_version=99),  # noqa: B023 - called at once
-                lambda: bob.remember("key", scope="house", key="tea"),
-                lambda: bob.remember("nowhere", scope=uuid4()),
-            ):
-                try:
-                    failing()
-                except (StaleMemory, DuplicateKey, NotFound):
-                    continue
+            with suppress(StaleMemory):
+                bob.revise(memory, content="stale", expected_version=99)
+            with suppress(DuplicateKey):
+                bob.remember("key", scope="house", key="tea")
+            with suppress(NotFound):
+                bob.remember("nowhere", scope=uuid4())
 
 
 def write_from_everywhere(world: World, urls: DatabaseUrls) -> list[UUID]:
@@ -337,11 +337,13 @@ def write_from_everywhere(world: World, urls: DatabaseUrls) -> list[UUID]:
         spawn.Process(target=busy, args=(urls.app, owner.house, owner.id, n)) for n, owner in enumerate(owners[:2])
     ]
     threads = [
-        threading.Thread(target=busy, args=(urls.app, owner.house, owner.id, 10 + n)) for n, owner in enumerate(owners * 2)
+        threading.Thread(target=busy, args=(urls.app, owner.house, owner.id, 10 + n))
+        for n, owner in enumerate(owners * 2)
     ]
-    for worker in (*processes, *threads):
+    workers: list[Any] = [*processes, *threads]
+    for worker in workers:
         worker.start()
-    for worker in (*processes, *threads):
+    for worker in workers:
         worker.join(120)
     assert [process.exitcode for process in processes] == [0, 0]
     return [owner.house for owner in owners]

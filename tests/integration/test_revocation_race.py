@@ -13,7 +13,6 @@ import psycopg
 import pytest
 
 from substrate.errors import Denied, NotFound, SubstrateError
-from substrate.world.model import Position
 from substrate.world.world import Agent, World
 from tests.conftest import FreshDatabase
 from tests.servers import DatabaseUrls
@@ -134,11 +133,11 @@ def write_until_refused(url: str, agent: UUID, house: UUID, room: UUID, started:
             return
 
 
-WAYS: dict[str, Callable[[Agent, UUID, UUID], Position | None]] = {
+WAYS: dict[str, Callable[[Agent, UUID, UUID], object]] = {
     "the grant is revoked": lambda owner, room, bob: owner.revoke(room, bob),
     "the grant is narrowed": lambda owner, room, bob: owner.grant(room, bob, "r"),
-    "the room is removed": lambda owner, room, bob: owner.remove(room) and None,
-    "the agent is removed": lambda owner, room, bob: owner.remove(bob) and None,
+    "the room is removed": lambda owner, room, _: owner.remove(room),
+    "the agent is removed": lambda owner, _, bob: owner.remove(bob),
 }
 
 
