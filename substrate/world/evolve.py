@@ -21,6 +21,9 @@ REVISABLE = (
 )  # fmt: skip
 TEXT = ("content", "title", "description", "key", "tags", "concept_tags")
 
+#: One set for all memories: a replay may hold a million of them, and each would have its own.
+_ALL_SET = set(Memory.model_fields)
+
 P = TypeVar("P", bound=Payload)
 Step = Callable[[Memory, Any, Event], dict[str, Any]]
 
@@ -42,6 +45,7 @@ def evolve(state: Memory | None, event: Event) -> Memory:
 
 def _born(payload: e.MemoryLearned | e.MemoryPromoted, event: Event) -> Memory:
     return Memory.model_construct(
+        _ALL_SET,
         id=event.subject_id,
         house_id=event.house_id,
         parent_id=event.scope_id,

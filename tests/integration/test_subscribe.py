@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from itertools import islice
 
 import psycopg
@@ -194,3 +195,13 @@ def test_no_event_is_skipped_or_repeated_while_many_write(database: DatabaseUrls
     for thread in threads:
         thread.join(timeout=120)
     assert seen["steady"] == seen["restless"] == list(range(start + 1, total + 1))
+
+
+def test_a_reader_that_goes_by_the_time_of_the_event_would_skip_some(ana: Agent) -> None:
+    """The null control: what was written later may have happened earlier, so such a reader loses it."""
+    ana.remember("now")
+    last = max(event.occurred_at for event in told(ana))
+    ana.remember("written later, happened earlier", occurred_at=last - timedelta(days=1))
+    by_time = [event for event in told(ana) if event.occurred_at > last]
+    assert contents(by_time) == []
+    assert contents(told(ana))[-1] == "written later, happened earlier"

@@ -17,10 +17,11 @@ import pytest
 from psycopg import sql
 
 from substrate.errors import NotFound, VerificationFailed
+from substrate.world import audit
 from substrate.world.chain import Fault
 from substrate.world.ids import new_id
 from substrate.world.memories import NewMemory
-from substrate.world.model import Evidence
+from substrate.world.model import Evidence, Source
 from substrate.world.replay import TABLES
 from substrate.world.verify import Report
 from substrate.world.world import World
@@ -444,6 +445,45 @@ def test_an_owner_may_verify_and_others_get_the_answer_of_a_house_that_is_not_th
         lab.home.kate.verify()
     with pytest.raises(NotFound):
         lab.world.operator().verify(new_id())
+
+
+def test_whatever_an_agent_or_the_operator_can_do_leaves_a_house_that_verifies(world: World) -> None:
+    home = furnish(world)
+    ana, operator = home.owner, world.operator()
+    bad = ana.within(session="bad")
+    wrong = bad.remember("wrong", scope="house").memory
+    bad.revise(home.better, content="wrong too")
+    ana.remember("from it", scope="house", evidence=Evidence(derived_from=(Source(memory=wrong, version=1),)))
+    undone = ana.retract("session", "bad")
+    operator.verify(home.house).require()
+    assert undone.correlation is not None
+    ana.undo_retraction(undone.correlation)
+    ana.erase(wrong, include_derived=True)
+    operator.verify(home.house).require()
+    proposal = home.kate.propose_promotion(home.secret, reason="for all")
+    ana.approve_promotion(proposal.id)
+    ana.configure("house", retention_days=1)
+    operator.apply_retention(home.house)
+    operator.erase(home.house, "person", home.kate.id)
+    report = operator.verify(home.house).require()
+    assert report.records["memories"] > 0
+
+
+def test_text_that_is_erased_while_it_is_verified_is_no_fault(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read with its text, then erased, then met by its erasure: what counts is what is there at the end."""
+    home = furnish(world)
+    doomed = home.owner.remember("doomed").memory
+    monkeypatch.setattr(audit, "PAGE", 10)
+    due = [doomed]
+
+    def erase_meanwhile(done: int, total: int) -> None:
+        if done == total and due:
+            home.owner.erase(due.pop())
+
+    report = world.operator().verify(home.house, on_progress=erase_meanwhile).require()
+    assert not due
+    assert home.owner.get(doomed).status == "erased"
+    assert report.events == report.head.seq
 
 
 def test_a_report_with_faults_can_be_raised(lab: Lab) -> None:
