@@ -1,0 +1,99 @@
+"""Every command says what it does, answers in JSON, and takes its surroundings from the environment, too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from substrate.doors.cli import main
+from substrate.doors.cli.program import app
+from substrate.world.model import CATEGORIES, KINDS, STATUSES, TIERS
+
+
+def commands(node: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, below in (node or get_command(app)).commands.items():
+        if hasattr(below, "commands"):
+            yield from commands(below, (*path, name))
+        else:
+            yield (*path, name), below
+
+
+COMMANDS = dict(commands())
+EACH = pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+
+
+def options(path: tuple[str, ...]) -> dict[str, Any]:
+    return {name: one for one in COMMANDS[path].params if one.param_type_name == "option" for name in one.opts}
+
+
+def test_there_is_a_command_for_everything_that_can_be_done() -> None:
+    assert set(COMMANDS) >= {
+        ("up",), ("down",), ("status",), ("migrate",), ("version",), ("whoami",), ("use",), ("login",), ("logout",),
+        ("credentials",), ("token", "issue"), ("token", "list"), ("token", "revoke"), ("token", "recover"),
+        ("house", "create"), ("house", "show"), ("house", "list"), ("room", "create"), ("room", "list"),
+        ("agent", "create"), ("agent", "list"), ("rename",), ("move",), ("remove",), ("configure",), ("grant",),
+        ("revoke",), ("rights",), ("remember",), ("import",), ("revise",), ("reinforce",), ("supersede",), ("forget",),
+        ("restore",), ("tier",), ("link",), ("unlink",), ("get",), ("list",), ("links",), ("propose",), ("proposals",),
+        ("approve",), ("decline",), ("why",), ("history",), ("as-of",), ("diff",), ("retract",), ("undo-retraction",),
+        ("stream",), ("erase",), ("hold",), ("release",), ("retention", "set"), ("retention", "sweep"), ("verify",),
+        ("seal",), ("export",), ("import-house",), ("runtime", "enroll"), ("runtime", "withdraw"),
+    }  # fmt: skip
+
+
+@EACH
+def test_each_command_says_in_a_sentence_what_it_does(path: tuple[str, ...]) -> None:
+    first = (COMMANDS[path].help or "").strip().splitlines()[0]
+    assert first[0].isupper()
+    assert first.rstrip()[-1] in ".:;", first
+
+
+@EACH
+def test_each_argument_and_option_is_explained(path: tuple[str, ...]) -> None:
+    assert [one.name for one in COMMANDS[path].params if not getattr(one, "help", None) and one.name != "help"] == []
+
+
+@EACH
+def test_each_command_answers_in_json_and_says_as_whom(path: tuple[str, ...]) -> None:
+    twins = {name: one.envvar for name, one in options(path).items()}
+    assert twins["--json"] == "SUBSTRATE_JSON"
+    assert twins["--as"] == "SUBSTRATE_AS"
+    assert twins["--token-file"] == "SUBSTRATE_TOKEN_FILE"
+    assert twins["--home"] == "SUBSTRATE_HOME"
+
+
+@EACH
+def test_what_a_script_would_set_once_has_an_environment_twin(path: tuple[str, ...]) -> None:
+    """Not where text is erased: nothing is erased because a variable happened to be set."""
+    if path == ("erase",):
+        assert {options(path)[name].envvar for name in ("--session", "--run", "--runtime")} == {None}
+        return
+    for name in ("--session", "--run", "--yes"):
+        if name in options(path):
+            assert options(path)[name].envvar == f"SUBSTRATE_{name[2:].upper()}"
+
+
+def test_the_help_names_every_word_of_the_vocabulary() -> None:
+    learn, look = options(("remember",)), options(("list",))
+    for words, option in (
+        (KINDS, learn["--kind"]), (CATEGORIES, learn["--category"]), (TIERS, learn["--tier"]),
+        (STATUSES, look["--status"]),
+    ):  # fmt: skip
+        assert [word for word in words if word not in option.help] == []
+
+
+@EACH
+def test_the_help_of_each_command_can_be_printed(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*path, "--help"]) == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_the_help_loads_nothing_of_the_world() -> None:
+    """A person who only asks for help does not wait for a database driver to load."""
+    code = "import sys; from substrate.doors.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not {"psycopg", "sqlalchemy", "pydantic", "alembic"} & set(done.stderr.split())
