@@ -17,7 +17,8 @@ from substrate.world.evolve import MEMORY_EVENTS, evolve
 from substrate.world.folding import FieldChange, differences, folded
 from substrate.world.model import NOW, Memory, MemoryStatus, Position, Rights
 from substrate.world.principal import ScopeRef, as_id
-from substrate.world.reading import EVENT_COLUMNS, Reach, Reading, event_of
+from substrate.world.provenance import Provenance, events_about
+from substrate.world.reading import EVENT_COLUMNS, Reach, event_of
 
 Moment = datetime | Position | int
 
@@ -44,7 +45,7 @@ class Diff:
     changed: list[Changed]
 
 
-class Hindsight(Reading):
+class Hindsight(Provenance):
     """What an agent can ask about the past."""
 
     def as_of(self, when: Moment, memory: UUID | str) -> Memory:
@@ -54,14 +55,9 @@ class Hindsight(Reading):
         """
         ident, through = as_id(memory), self._seq_of(when)
         scopes = self._read_then_and_now(through)
-        with self._reading() as connection:
-            rows = connection.execute(
-                f"SELECT {EVENT_COLUMNS} FROM events e WHERE e.subject_id = %s AND e.seq <= %s AND e.scope_id = ANY (%s)"  # noqa: S608
-                " ORDER BY e.seq",
-                (ident, through, list(scopes)),
-                prepare=False,
-            ).fetchall()
-        found = folded(event_of(row) for row in rows)
+        with self._looking_up() as connection:
+            events = events_about(connection, [ident]).get(ident, [])
+        found = folded(event for event in events if event.seq <= through and event.scope_id in scopes)
         if found is None:
             raise NotFound("memory", ident)
         return found

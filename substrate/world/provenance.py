@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from uuid import UUID
 
 from substrate.errors import InvalidInput, NotFound
 from substrate.world import events as e
+from substrate.world.database import Connection
 from substrate.world.events import Event
 from substrate.world.folding import FieldChange, differences, sources_of, steps
 from substrate.world.model import Evidence, Memory, Position, Source
@@ -79,7 +81,8 @@ class Provenance(Reading):
     def history(self, memory: UUID | str) -> list[Change]:
         """All that happened to a memory, oldest first, each with what it changed. Raises `NotFound`."""
         ident = as_id(memory)
-        events = self._events_about([ident]).get(ident, [])
+        with self._looking_up() as connection:
+            events = events_about(connection, [ident]).get(ident, [])
         if not events or events[0].version != 1:
             # Only events that speak of it, or none: the memory itself is not there, or not for us.
             raise NotFound("memory", ident)
@@ -96,51 +99,66 @@ class Provenance(Reading):
         ident = as_id(memory)
         found = _Found()
         wanted = {ident}
-        for _ in range(depth + 1):
-            wanted = self._look_up(found, wanted)
-            if ident not in found.events:
-                raise NotFound("memory", ident)
-            if not wanted:
-                break
+        with self._looking_up() as connection:
+            for _ in range(depth + 1):
+                wanted = _look_up(connection, found, wanted)
+                if ident not in found.events:
+                    raise NotFound("memory", ident)
+                if not wanted:
+                    break
         return _Tree(found, depth).node(ident, None, "asked", ())
 
     # -------------------------------------------------------------- how
 
-    def _look_up(self, found: _Found, wanted: set[UUID]) -> set[UUID]:
-        """Read one level; returns the ids of the next."""
-        found.asked |= wanted
-        events = {ident: own for ident, own in self._events_about(wanted).items() if own[0].version == 1}
-        found.events |= events
-        for older in self._superseded_by(events):
-            found.superseded.setdefault(older[1], []).append(older[0])
-        below = {source.memory for own in events.values() for event in own for source in sources_of(event)}
-        below |= {ident for by in events for ident in found.superseded.get(by, ())}
-        return below - found.asked
-
-    def _events_about(self, memories: Iterable[UUID]) -> dict[UUID, list[Event]]:
-        """The events of these memories that one may read, in order. One look-up by index for each, in one round trip."""
-        # LATERAL with OFFSET 0 cannot be turned into a join: whatever the statistics say, no plan reads the table.
+    @contextmanager
+    def _looking_up(self) -> Iterator[Connection]:
+        """A transaction for look-ups by index. The id that is asked for is always more selective than the scopes that
+        row-level security adds; left to itself, the planner reads those too until the tables were analysed.
+        """
         with self._reading() as connection:
-            rows = connection.execute(
-                f"SELECT {EVENT_COLUMNS} FROM unnest(%s::uuid[]) AS wanted (id) CROSS JOIN LATERAL ("  # noqa: S608
-                " SELECT * FROM events WHERE subject_id = wanted.id ORDER BY seq OFFSET 0) e",
-                (list(memories),),
-                prepare=False,
-            ).fetchall()
-        found: dict[UUID, list[Event]] = {}
-        for row in rows:
-            event = event_of(row)
-            found.setdefault(event.subject_id, []).append(event)
-        return found
+            connection.execute(
+                "SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true)",
+                prepare=True,
+            )
+            yield connection
 
-    def _superseded_by(self, memories: Iterable[UUID]) -> list[tuple[UUID, UUID]]:
-        with self._reading() as connection:
-            return connection.execute(
-                "SELECT m.id, m.superseded_by FROM unnest(%s::uuid[]) AS wanted (id) CROSS JOIN LATERAL ("
-                " SELECT id, superseded_by FROM memories WHERE superseded_by = wanted.id OFFSET 0) m ORDER BY m.id",
-                (list(memories),),
-                prepare=False,
-            ).fetchall()
+
+def events_about(connection: Connection, memories: Iterable[UUID]) -> dict[UUID, list[Event]]:
+    """The events of these memories that one may read, in order. One look-up by index for each, in one round trip."""
+    # LATERAL with OFFSET 0 cannot be turned into a join: whatever the statistics say, no plan reads the whole table.
+    rows = connection.execute(
+        f"SELECT {EVENT_COLUMNS} FROM unnest(%s::uuid[]) AS wanted (id) CROSS JOIN LATERAL ("  # noqa: S608
+        " SELECT * FROM events WHERE subject_id = wanted.id ORDER BY seq OFFSET 0) e",
+        (list(memories),),
+        prepare=False,
+    ).fetchall()
+    found: dict[UUID, list[Event]] = {}
+    for row in rows:
+        event = event_of(row)
+        found.setdefault(event.subject_id, []).append(event)
+    return found
+
+
+def superseded_by(connection: Connection, memories: Iterable[UUID]) -> list[tuple[UUID, UUID]]:
+    """Which memories made way for these: pairs of the older and the newer one."""
+    return connection.execute(
+        "SELECT m.id, m.superseded_by FROM unnest(%s::uuid[]) AS wanted (id) CROSS JOIN LATERAL ("
+        " SELECT id, superseded_by FROM memories WHERE superseded_by = wanted.id OFFSET 0) m ORDER BY m.id",
+        (list(memories),),
+        prepare=False,
+    ).fetchall()
+
+
+def _look_up(connection: Connection, found: _Found, wanted: set[UUID]) -> set[UUID]:
+    """Read one level of the tree; returns the ids of the next."""
+    found.asked |= wanted
+    events = {ident: own for ident, own in events_about(connection, wanted).items() if own[0].version == 1}
+    found.events |= events
+    for older, newer in superseded_by(connection, events):
+        found.superseded.setdefault(newer, []).append(older)
+    below = {source.memory for own in events.values() for event in own for source in sources_of(event)}
+    below |= {ident for by in events for ident in found.superseded.get(by, ())}
+    return below - found.asked
 
 
 @dataclass(slots=True)

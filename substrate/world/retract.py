@@ -21,7 +21,7 @@ from substrate.world.ids import derived_id, new_id
 from substrate.world.model import Position
 from substrate.world.origin import By, Judgement, Marker, Markers, Origin
 from substrate.world.principal import as_id, checked, moment
-from substrate.world.provenance import Provenance
+from substrate.world.provenance import Provenance, events_about, superseded_by
 from substrate.world.retraction import Plan, Retraction
 
 #: A memory may need several events in turn (restore, revise, supersede), and someone else may write in between.
@@ -115,7 +115,8 @@ class Retracting(Provenance):
     def _markers(self) -> Markers:
         """The retractions one may know of. All markers of a house have one subject, so that they are found by index."""
         subject = _marked_subject(self.house)
-        events = self._events_about([subject]).get(subject, [])
+        with self._looking_up() as connection:
+            events = events_about(connection, [subject]).get(subject, [])
         return Markers([Marker.of(event) for event in events if isinstance(event.payload, e.SourceRetracted)])
 
     def _mark(self, job: _Job, scope: UUID) -> Position:
@@ -145,7 +146,7 @@ class Retracting(Provenance):
             "range": "e.house_id = %s AND e.seq BETWEEN split_part(%s, '..', 1)::bigint AND split_part(%s, '..', 2)::bigint",
         }[origin.by]
         values = [self.house, origin.value, *([origin.value] if origin.by == "range" else [])]
-        with self._reading() as connection:
+        with self._looking_up() as connection:
             rows = connection.execute(
                 f"SELECT DISTINCT e.subject_id FROM events e WHERE {where} AND e.type = ANY (%s)".encode(),  # noqa: S608 - our own
                 (*values, sorted(MEMORY_EVENTS)),
@@ -183,21 +184,22 @@ class Retracting(Provenance):
 
     def _histories(self, memories: set[UUID]) -> dict[UUID, list[Event]]:
         """The events of each; an empty list for those one may not read, so that they are not asked for again."""
-        found = self._events_about(memories)
+        with self._looking_up() as connection:
+            found = events_about(connection, memories)
         whole = {memory: own for memory, own in found.items() if own[0].version == 1}
         return {memory: whole.get(memory, []) for memory in memories}
 
     def _made_of(self, memories: Iterable[UUID]) -> set[UUID]:
         """What was derived from these memories, or made way for them, among what one may read."""
         ids = list(memories)
-        with self._reading() as connection:
+        with self._looking_up() as connection:
             rows = connection.execute(
                 "SELECT d.memory_id FROM unnest(%s::uuid[]) AS wanted (id) CROSS JOIN LATERAL ("
                 " SELECT memory_id FROM derivations WHERE source_id = wanted.id OFFSET 0) d",
                 (ids,),
                 prepare=False,
             ).fetchall()
-        return {row[0] for row in rows} | {older for older, _ in self._superseded_by(ids)}
+            return {row[0] for row in rows} | {older for older, _ in superseded_by(connection, ids)}
 
     def _compensate(self, plan: Plan, job: _Job) -> dict[UUID, SubstrateError]:
         """Write the next event of each memory. First what leaves, last what comes back: so that keys are free for it."""
