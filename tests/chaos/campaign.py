@@ -105,18 +105,24 @@ class Campaign:
         os.kill(pid, signal.SIGKILL)
         self.done["servers killed"] += 1
 
-    def kill_backend(self) -> None:
+    def kill_session(self) -> None:
         """One session of the server dies, and the postmaster throws all others out and recovers."""
-        with psycopg.connect(self.server.superuser_url("postgres")) as connection:
-            query = (
-                "SELECT pid FROM pg_stat_activity WHERE usename = %s ORDER BY state = 'active' DESC, random() LIMIT 1"
-            )
-            row = connection.execute(query, (APP,)).fetchone()
-        if row is None:
-            raise AssertionError("no writer is connected")
         with suppress(ProcessLookupError):  # it may have gone by itself meanwhile
-            os.kill(row[0], signal.SIGKILL)
+            os.kill(self._session(), signal.SIGKILL)
             self.done["sessions killed"] += 1
+
+    def _session(self) -> int:
+        """The process that serves one of the writers, preferably one that is at work."""
+        query = "SELECT pid FROM pg_stat_activity WHERE usename = %s ORDER BY state = 'active' DESC, random() LIMIT 1"
+        while True:
+            try:
+                with psycopg.connect(self.server.superuser_url("postgres")) as connection:
+                    row = connection.execute(query, (APP,)).fetchone()
+            except psycopg.OperationalError:
+                self.server.start()  # it was still recovering from the round before
+                continue
+            if row is not None:
+                return int(row[0])
 
     def kill_and_stop(self) -> None:
         self.kill_writers()
@@ -165,7 +171,7 @@ DAMAGE: tuple[Fault, ...] = (
     Campaign.kill_writers,
     Campaign.stop_server,
     Campaign.kill_server,
-    Campaign.kill_backend,
+    Campaign.kill_session,
     Campaign.kill_and_stop,
 )
 
