@@ -22,7 +22,8 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    op.execute(f"DROP TABLE {TABLES} CASCADE")
+    # Functions first: some take a table's row, and would go with the table before they are named here.
     op.execute(f"DROP FUNCTION {FUNCTIONS} CASCADE")
+    op.execute(f"DROP TABLE {TABLES} CASCADE")
     op.execute("DROP TYPE new_event, place CASCADE")
     op.execute("DROP DOMAIN rights CASCADE")

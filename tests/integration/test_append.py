@@ -106,7 +106,7 @@ def test_a_thousand_at_once_are_in_order(owner: Agent) -> None:
 # ---------------------------------------------------------------- idempotency
 
 REPEATED: dict[str, Callable[[Agent, UUID, UUID], Receipt]] = {
-    "remember": lambda agent, memory, event: agent.remember("a thing", key="k", event_id=event),
+    "remember": lambda agent, _, event: agent.remember("a thing", key="k", event_id=event),
     "revise": lambda agent, memory, event: agent.revise(memory, content="new", event_id=event),
     "reinforce": lambda agent, memory, event: agent.reinforce(memory, confidence=0.5, event_id=event),
     "supersede": lambda agent, memory, event: agent.supersede(memory, "newer", event_id=event),
@@ -129,7 +129,7 @@ def test_the_same_event_id_gives_the_old_position(owner: Agent, database: Databa
 
 
 OTHERWISE: dict[str, Callable[[Agent, UUID, UUID], Receipt]] = {
-    "remember": lambda agent, memory, event: agent.remember("another thing", key="k", event_id=event),
+    "remember": lambda agent, _, event: agent.remember("another thing", key="k", event_id=event),
     "revise": lambda agent, memory, event: agent.revise(memory, content="newer", event_id=event),
     "reinforce": lambda agent, memory, event: agent.reinforce(memory, confidence=0.6, event_id=event),
     "supersede": lambda agent, memory, event: agent.supersede(memory, "newest", event_id=event),
@@ -267,14 +267,14 @@ BREAK_EVENTS = """
     CREATE TRIGGER broken BEFORE INSERT ON substrate.events FOR EACH ROW EXECUTE FUNCTION substrate.broken('%s')
 """
 WRITES: dict[str, tuple[str, Callable[[Agent, UUID], object]]] = {
-    "remember": ("MemoryLearned", lambda agent, memory: agent.remember("new", key="new")),
+    "remember": ("MemoryLearned", lambda agent, _: agent.remember("new", key="new")),
     "revise": ("MemoryRevised", lambda agent, memory: agent.revise(memory, content="new")),
     "supersede": ("MemorySuperseded", lambda agent, memory: agent.supersede(memory, "new")),
     "forget": ("MemoryForgotten", lambda agent, memory: agent.forget(memory)),
     "link": ("MemoriesLinked", lambda agent, memory: agent.link(memory, "supports", memory)),
-    "create_agent": ("ScopeCreated", lambda agent, memory: agent.create_agent("Ann")),
-    "grant": ("GrantChanged", lambda agent, memory: agent.grant("own", "house", "r")),
-    "issue_token": ("TokenIssued", lambda agent, memory: agent.issue_token()),
+    "create_agent": ("ScopeCreated", lambda agent, _: agent.create_agent("Ann")),
+    "grant": ("GrantChanged", lambda agent, _: agent.grant("own", "house", "r")),
+    "issue_token": ("TokenIssued", lambda agent, _: agent.issue_token()),
 }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID, uuid4
@@ -102,11 +103,11 @@ def compare_api(walk: Walk, identity: Identity, agent: Agent) -> None:
 
 def compare_gets(walk: Walk, agent: Agent, visible: set[UUID]) -> None:
     for memory in [*walk.reference.facts, walk.elsewhere.memory, walk.nowhere]:
-        try:
-            assert agent.get(memory).id in visible
-        except NotFound as error:
-            assert memory not in visible
-            assert str(error) == str(NotFound("memory", memory))
+        if memory in visible:
+            assert agent.get(memory).id == memory
+        else:
+            with pytest.raises(NotFound, match=f"^{re.escape(str(NotFound('memory', memory)))}$"):
+                agent.get(memory)
 
 
 def compare_key(walk: Walk, identity: Identity, agent: Agent, key: str) -> None:
@@ -201,10 +202,8 @@ def test_without_a_principal_every_table_is_empty(setting: Setting) -> None:
 def test_a_garbage_principal_gets_nothing(setting: Setting, table: str, principal: str) -> None:
     with setting.world._engine.database.connection() as connection, connection.transaction(force_rollback=True):
         connection.execute("SELECT set_config('substrate.principal', %s, true)", (principal,))
-        try:
+        with suppress(psycopg.errors.InvalidTextRepresentation):  # refused outright: just as good
             assert connection.execute(f"SELECT house_id FROM {table}").fetchall() == []
-        except psycopg.errors.InvalidTextRepresentation:
-            pass  # refused outright: just as good
 
 
 @pytest.mark.parametrize("table", ["stream_head", "placements", "budgets", "logins", "login_agents", "event_rules"])
