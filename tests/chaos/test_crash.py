@@ -13,6 +13,9 @@ from tests.chaos.checker import Findings, check
 from tests.chaos.writer import THREADS
 
 
+pytestmark = pytest.mark.world
+
+
 @pytest.fixture
 def binaries(pytestconfig: pytest.Config) -> Binaries | None:
     choice = pytestconfig.getoption("server")
