@@ -12,7 +12,6 @@ from tests.chaos.campaign import DAMAGE, PROCESSES, Campaign, campaign
 from tests.chaos.checker import Findings, check
 from tests.chaos.writer import THREADS
 
-
 pytestmark = pytest.mark.world
 
 
@@ -68,7 +67,10 @@ def test_a_server_that_acknowledges_before_it_syncs_is_found_out(binaries: Binar
         held.settle()
         with psycopg.connect(held.server.superuser_url("postgres"), autocommit=True) as connection:
             connection.execute("CHECKPOINT")  # or the first stop loses the schema itself, and nobody can write
-        held.run(3, [Campaign.stop_server])
-        findings = conclude(held)
+        # PostgreSQL 15 writes every full page at once and loses only the last, which may hold nobody's commit.
+        findings = Findings()
+        while not findings.faults and held.done["rounds"] < 10:
+            held.run(1, [Campaign.stop_server])
+            findings = conclude(held)
     assert findings.found < findings.acknowledged
     assert any("was acknowledged and is" in fault for fault in findings.faults)
