@@ -113,7 +113,7 @@ def as_id(value: object, what: str = "memory") -> UUID:
         raise NotFound(what, repr(value)[:80]) from None
 
 
-def checked(model: type[M], **fields: Any) -> M:
+def checked(model: type[M], /, **fields: Any) -> M:
     """The model, or an `InvalidInput` that names the field, what was wrong, and what is allowed."""
     try:
         return model(**fields)
