@@ -16,7 +16,8 @@ from substrate.world.model import CATEGORIES, KINDS, STATUSES, TIERS
 
 
 def commands(node: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, below in (node or get_command(app)).commands.items():
+    group: Any = node or get_command(app)
+    for name, below in group.commands.items():
         if hasattr(below, "commands"):
             yield from commands(below, (*path, name))
         else:

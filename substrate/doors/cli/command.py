@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from substrate.doors.cli.here import Here
+from substrate.doors.cli.output import ReaderLeft
 
 EVERYWHERE = "Everywhere"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,12 +70,16 @@ def _with_common_options(function: Callable[..., Answer | None]) -> Callable[...
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + common
 
     def invoked(**given: Any) -> None:
-        with Here(**{name: given.pop(name) for name in COMMON}) as here:
-            answer = function(here, **given)
-        if answer is not None:
-            here.show(answer.data, answer.shown)
-            if answer.code:
-                raise typer.Exit(answer.code)
+        answer = None
+        try:
+            with Here(**{name: given.pop(name) for name in COMMON}) as here:
+                answer = function(here, **given)
+            if answer is not None:
+                here.show(answer.data, answer.shown)
+        except ReaderLeft:
+            pass  # it has what it wanted; the exit code is that of the answer
+        if answer is not None and answer.code:
+            raise typer.Exit(answer.code)
 
     # Typer reads these to know the options.
     invoked.__name__, invoked.__doc__ = function.__name__, inspect.getdoc(function)

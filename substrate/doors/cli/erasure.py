@@ -11,11 +11,12 @@ from substrate.doors.cli import output
 from substrate.doors.cli.command import Answer, command
 from substrate.doors.cli.here import Here
 from substrate.doors.cli.learning import receipt_answer
+from substrate.doors.cli.naming import resident
 from substrate.doors.cli.tree import ERASE, app, retention
 from substrate.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from substrate.world.erasure_receipt import ErasureReceipt
+    from substrate.world.erasure_receipt import By, ErasureReceipt
 
 # Without environment twins: nothing is erased because a variable happened to be set.
 Source = Annotated[str | None, typer.Option(show_default=False, help="Everything that it gave text to.")]
@@ -35,6 +36,9 @@ def erase(
     person: Annotated[
         str | None, typer.Option(show_default=False, help="All they gave, and all in their scope, which is removed.")
     ] = None,
+    house: Annotated[
+        str | None, typer.Option("--house", show_default=False, help="As operator, in this house, without reading it.")
+    ] = None,
     include_derived: Annotated[bool, typer.Option("--include-derived", help="Also what was made of it.")] = False,
     now: Annotated[
         bool, typer.Option("--now", help="Also the bytes on disk; locks the tables while they are rewritten.")
@@ -47,7 +51,14 @@ def erase(
 
     The answer says for each store how and by when the text is gone, and what was left, and why.
     """
-    given = {"memory": memory, "session": session, "run": run, "runtime": runtime, "agent": agent, "person": person}
+    given: dict[By, str | None] = {
+        "memory": memory,
+        "session": session,
+        "run": run,
+        "runtime": runtime,
+        "agent": agent,
+        "person": person,
+    }
     named = {by: value for by, value in given.items() if value is not None}
     if len(named) != 1:
         raise InvalidInput("say what to erase: one memory, or one of --session, --run, --runtime, --agent and --person")
@@ -57,6 +68,10 @@ def erase(
         how: dict[str, Any] = {
             "include_derived": include_derived, "now": now, "reason_code": reason_code, "dry_run": only_look,
         }  # fmt: skip
+        if house is not None:
+            which = here.house(house)
+            meant = resident(here.operator.agents(which), value).id if by in ("agent", "person") else value
+            return here.operator.erase(which, by, meant, **how)
         if by == "memory":
             return here.agent.erase(here.names.memory(value), **how)
         source: Any = here.names.scope(value) if by in ("agent", "person") else value

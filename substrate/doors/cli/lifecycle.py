@@ -44,8 +44,6 @@ def up(here: Here) -> Answer:
         _migrate(here, "head")
     elif here.settings.owner_url is not None:
         _migrate(here, "head")
-    else:
-        here.say("SUBSTRATE_OWNER_URL is not set, so the schema is taken as it is")
     status = _look(here)
     if status["problem"] is not None:
         raise status["problem"]

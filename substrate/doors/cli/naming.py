@@ -12,7 +12,7 @@ from substrate.errors import InvalidInput, NotFound
 if TYPE_CHECKING:
     from substrate.world.hindsight import Moment
     from substrate.world.model import Scope
-    from substrate.world.operator import House
+    from substrate.world.operator import House, Resident
     from substrate.world.world import Agent
 
 
@@ -29,6 +29,7 @@ class Names:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._scopes: list[Scope] | None = None
+        self._named: dict[UUID, str | None] | None = None
 
     @property
     def scopes(self) -> list[Scope]:
@@ -54,8 +55,9 @@ class Names:
         """The name of a scope for people; its id where there is no name to be seen."""
         if ident is None:
             return ""
-        named = (scope.name for scope in self.scopes if scope.id == ident)
-        return next(named, None) or str(ident)
+        if self._named is None:
+            self._named = {scope.id: scope.name for scope in self.scopes}
+        return self._named.get(ident) or str(ident)
 
     def memory(self, text: str) -> UUID:
         """An id, or the key of an active memory: the nearest scope that has one."""
@@ -74,6 +76,18 @@ def the_house(houses: Iterable[House], given: str | None) -> UUID:
         raise NotFound("house", repr(given))
     listed = ", ".join(f"{house.id} ({house.name})" for house in found) or "none yet"
     raise InvalidInput(f"say which house with --house, by its id; there are: {listed}")
+
+
+def resident(residents: list[Resident], text: str) -> Resident:
+    """An agent of a house as the operator names it: by id, or by a name that only one has."""
+    ident = as_uuid(text)
+    found = [one for one in residents if one.id == ident or (ident is None and one.name == text)]
+    if len(found) > 1:
+        listed = ", ".join(str(one.id) for one in found)
+        raise InvalidInput(f"{text!r} is the name of {len(found)} agents; say which by its id: {listed}")
+    if not found:
+        raise NotFound("agent", repr(text))
+    return found[0]
 
 
 def moment(text: str, name: str) -> Moment:

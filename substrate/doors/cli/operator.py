@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
 
 import typer
 
@@ -13,12 +12,10 @@ from substrate.doors.cli import output
 from substrate.doors.cli.command import Answer, command
 from substrate.doors.cli.credentials import Saved
 from substrate.doors.cli.here import Here
-from substrate.doors.cli.naming import as_uuid
+from substrate.doors.cli.naming import resident
 from substrate.doors.cli.tree import OPERATE, app, runtime, token
-from substrate.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from substrate.world.operator import Resident
     from substrate.world.seal import Seal
 
 Name = Annotated[str, typer.Argument(help="The runtime's name.")]
@@ -81,7 +78,7 @@ def enroll(
     """Make a database login for a runtime, bound to its agents, and print its URL, this once. Repeating renews it."""
     which = here.house(house)
     residents = here.operator.agents(which)
-    made = here.operator.enrol_runtime(which, name, [_resident(residents, one).id for one in agents])
+    made = here.operator.enrol_runtime(which, name, [resident(residents, one).id for one in agents])
     data = {**output.plain(made), "url": made.url}
     return Answer(
         data, [f"runtime {name} logs in as {made.role}; its SUBSTRATE_DATABASE_URL, shown this once:", made.url]
@@ -104,7 +101,7 @@ def recover(
 ) -> Answer:
     """As operator, issue a token for an agent that lost its own, or of an imported house; saved here, and in use."""
     which = here.house(house)
-    found = _resident(here.operator.agents(which), agent)
+    found = resident(here.operator.agents(which), agent)
     made = here.operator.issue_token(which, found.id)
     name = next(one.name for one in here.operator.houses() if one.id == which)
     wanted = Saved(found.name or str(found.id), str(found.id), str(which), name or "", made)
@@ -121,14 +118,3 @@ def _seal(file: Path) -> Seal:
     from substrate.world.seal import Seal
 
     return Seal.parse(file.read_bytes())
-
-
-def _resident(residents: list[Resident], text: str) -> Resident:
-    ident: UUID | None = as_uuid(text)
-    found = [one for one in residents if one.id == ident or (ident is None and one.name == text)]
-    if len(found) > 1:
-        listed = ", ".join(str(one.id) for one in found)
-        raise InvalidInput(f"{text!r} is the name of {len(found)} agents; say which by its id: {listed}")
-    if not found:
-        raise NotFound("agent", repr(text))
-    return found[0]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +21,25 @@ if TYPE_CHECKING:
 #: A pipe has no width of its own; a line that was cut there would be lost.
 PIPE_WIDTH = 1_000
 _SHOWN = {"\n", "\t"}
+
+
+class ReaderLeft(Exception):
+    """Whoever read our output has enough, as `head` has."""
+
+
+@contextmanager
+def _reader() -> Iterator[None]:
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _let_go()
+
+
+def _let_go() -> NoReturn:
+    # Python would complain about it once more when it closes the stream.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise ReaderLeft
 
 
 # ------------------------------------------------------------------ for machines
@@ -70,8 +90,8 @@ def write_json(data: object, *, indent: int | None = 2) -> None:
     """One document on standard output; with `indent=None` on one line, for streams."""
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     text = json.dumps(plain(data), indent=indent, ensure_ascii=not unicode)
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    with _reader():
+        sys.stdout.write(text + "\n")
 
 
 def write_error(code: str, message: str, *, as_json: bool, exit_code: int = 1) -> int:
@@ -102,15 +122,17 @@ def console() -> Console:
     found = Console(file=sys.stdout, markup=False, highlight=False, emoji=False, soft_wrap=False)
     if not found.is_terminal:
         found.width = PIPE_WIDTH
+    # Rich would end the process here, with an exit code of its own.
+    found.on_broken_pipe = _let_go  # type: ignore[method-assign]
     return found
 
 
 def write(shown: Any) -> None:
     """Print text or a renderable; a list is printed one by one."""
     sink = console()
-    for one in shown if isinstance(shown, list) else [shown]:
-        sink.print(printable(one) if isinstance(one, str) else one, soft_wrap=isinstance(one, str))
-    sys.stdout.flush()
+    with _reader():
+        for one in shown if isinstance(shown, list) else [shown]:
+            sink.print(printable(one) if isinstance(one, str) else one, soft_wrap=isinstance(one, str))
 
 
 def when(at: datetime | None) -> str:

@@ -37,10 +37,6 @@ def run(argv: Sequence[str] | None) -> int:
         return _usage(error, as_json=as_json)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # Whoever read us has enough (`| head`). Python would complain about it once more when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except (SubstrateError, typer.Abort, OSError) as error:
         code, message = _named(error)
         return output.write_error(code, message, as_json=as_json)
