@@ -153,7 +153,7 @@ def test_the_tables_of_the_code_are_those_of_the_database(database: DatabaseUrls
                 "version_table_schema": SCHEMA,
                 "compare_type": True,
                 "include_name": lambda name, kind, _: kind != "schema" or name == SCHEMA,
-                "include_object": lambda thing, name, kind, *_: (
+                "include_object": lambda _, name, kind, *_rest: (
                     kind != "table" or name in {t.name for t in metadata.tables.values()} or name not in UNSEEN_TABLES
                 ),
             },
