@@ -74,7 +74,7 @@ def test_links_are_set_weighed_and_taken_back(owner: Agent) -> None:
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
-def test_pages_cover_everything_once_across_scopes(owner: Agent, newest_first: bool) -> None:  # noqa: FBT001
+def test_pages_cover_everything_once_across_scopes(owner: Agent, newest_first: bool) -> None:
     at = datetime(2024, 1, 1, tzinfo=UTC)
     owner.remember_many(
         # Several at the same moment: the id decides, or a page would lose or repeat them.

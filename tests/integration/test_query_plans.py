@@ -97,25 +97,6 @@ def captured() -> Iterator[list[tuple[str, Any]]]:
         yield sent
 
 
-READS: dict[str, Callable[[Large], object]] = {
-    "get": lambda large: large.owner.get(large.memory),
-    "get by key": lambda large: large.owner.get_by_key("key 5000"),
-    "list, first page": lambda large: large.owner.list(limit=50),
-    "list, a page from the other end": lambda large: large.owner.list(limit=50, after=large.last_page, newest_first=False),
-    "list, the last page": lambda large: large.owner.list(limit=50, after=large.last_page),
-    "list of a scope": lambda large: large.owner.list(scope="house", limit=50),
-    "links": lambda large: large.owner.links(large.memory),
-    "rights": lambda large: large.owner.rights(),
-    "history": lambda large: large.owner.history(large.memory),
-    "why": lambda large: large.owner.why(large.memory),
-    "position of a time": lambda large: large.owner.position_of(large.owner.get(large.memory).learned_at),
-    "stream": lambda large: large.owner._rows("SELECT * FROM read_stream(%s, %s, %s, 50000, 50100)", large.owner.house),
-    "erasure by session": lambda large: reach(large, "session", "session 500"),
-    "erasure by run": lambda large: reach(large, "run", "run 500"),
-    "correlation": lambda large: by_correlation(large),
-}
-
-
 def reach(large: Large, by: str, value: str) -> object:
     return large.owner._rows("SELECT * FROM erasure_targets(%s, %s, %s, %s, %s)", large.owner.house, by, [value])
 
@@ -126,6 +107,27 @@ def by_correlation(large: Large) -> object:
             "SELECT seq FROM events WHERE house_id = %s AND correlation_id = %s ORDER BY seq",
             (large.owner.house, md5("correlation 500")),
         ).fetchall()
+
+
+READS: dict[str, Callable[[Large], object]] = {
+    "get": lambda large: large.owner.get(large.memory),
+    "get by key": lambda large: large.owner.get_by_key("key 5000"),
+    "list, first page": lambda large: large.owner.list(limit=50),
+    "list, a page from the other end": lambda large: large.owner.list(
+        limit=50, after=large.last_page, newest_first=False
+    ),
+    "list, the last page": lambda large: large.owner.list(limit=50, after=large.last_page),
+    "list of a scope": lambda large: large.owner.list(scope="house", limit=50),
+    "links": lambda large: large.owner.links(large.memory),
+    "rights": lambda large: large.owner.rights(),
+    "history": lambda large: large.owner.history(large.memory),
+    "why": lambda large: large.owner.why(large.memory),
+    "position of a time": lambda large: large.owner.position_of(large.owner.get(large.memory).learned_at),
+    "stream": lambda large: large.owner._rows("SELECT * FROM read_stream(%s, %s, %s, 50000, 50100)", large.owner.house),
+    "erasure by session": lambda large: reach(large, "session", "session 500"),
+    "erasure by run": lambda large: reach(large, "run", "run 500"),
+    "correlation": by_correlation,
+}
 
 
 @pytest.mark.parametrize("name", READS)
@@ -183,6 +185,13 @@ def test_a_query_without_an_index_is_noticed(large: Large) -> None:
 
 # ---------------------------------------------------------------- plans from when there was nothing
 
+
+def twice(large: Large) -> None:
+    event = uuid4()
+    first = large.owner.remember("once", scope="house", event_id=event)
+    assert large.owner.remember("once", scope="house", event_id=event).position == first.position
+
+
 WRITES: dict[str, Callable[[Large], object]] = {
     "remember": lambda large: large.owner.remember("one more", scope="house"),
     "remember with a key": lambda large: large.owner.remember("one more", scope="house", key=str(uuid4())),
@@ -190,14 +199,8 @@ WRITES: dict[str, Callable[[Large], object]] = {
     "revise": lambda large: large.owner.revise(large.memory, content=str(uuid4())),
     "revise with an event id": lambda large: large.owner.revise(large.memory, content="x", event_id=uuid4()),
     "get": lambda large: large.owner.get(large.memory),
-    "the same event again": lambda large: twice(large),
+    "the same event again": twice,
 }
-
-
-def twice(large: Large) -> None:
-    event = uuid4()
-    first = large.owner.remember("once", scope="house", event_id=event)
-    assert large.owner.remember("once", scope="house", event_id=event).position == first.position
 
 
 def rows_read(large: Large) -> dict[str, int]:

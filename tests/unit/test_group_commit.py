@@ -205,7 +205,6 @@ def test_under_load_every_item_is_written_once_and_every_waiter_is_woken(
     assert all(order == sorted(order) for order in turns.values())
 
 
-@pytest.mark.xfail(reason="a waiter that is interrupted stays in line, and the lead handed to it is lost", strict=True)
 def test_a_waiter_that_is_interrupted_does_not_take_the_lead_with_it(
     writer: FakeWriter, commits: GroupCommit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
