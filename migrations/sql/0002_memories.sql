@@ -189,7 +189,7 @@ END $$;
 -- The plans are made while the tables are small, kept by the session, and must still be right at a million rows: so only
 -- look-ups by index are allowed, row by row. A hash join over an empty table is cheaper on the day it is planned.
 CREATE FUNCTION append(items json)
-RETURNS TABLE (item integer, status text, seq bigint, recorded_at timestamptz, detail text)
+RETURNS TABLE (item integer, step integer, status text, seq bigint, recorded_at timestamptz, detail text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan AS $$
@@ -433,20 +433,20 @@ BEGIN
     ELSE
         written := ARRAY(SELECT (e.item, e.step, e.size, e.house_id, e.event_id, e.scope_id, e.subject_id, e.expected_version, e.type,
                                  e.schema_version, e.actor_id, e.token_id, e.runtime, e.session_id, e.run_id, e.causation_id,
-                                 e.correlation_id, e.data, e.body, e.occurred_at, e.record)::new_event
+                                 e.correlation_id, e.data, e.body, e.occurred_at, e.record, NULL, NULL, NULL)::new_event
                            FROM unnest(evs) WITH ORDINALITY e WHERE verdicts[e.ordinality] = 'ok' ORDER BY e.ordinality);
     END IF;
     IF cardinality(written) > 0 THEN
-        places := chain_events(written, houses, rights_seen);
+        places := chain_events(seal_events(written), houses, rights_seen);
     END IF;
 
-    RETURN QUERY SELECT w.item, 'ok', w.seq, moment(w.micros), NULL::text
+    RETURN QUERY SELECT w.item, w.step, 'ok', w.seq, moment(w.micros), NULL::text
                    FROM ROWS FROM (unnest(written), unnest(places)) AS w (
                        item, step, size, house_id, event_id, scope_id, subject_id, expected_version, type, schema_version,
                        actor_id, token_id, runtime, session_id, run_id, causation_id, correlation_id, data, body,
-                       occurred_at, record, seq, micros);
+                       occurred_at, record, salt, commitment, fixed, seq, micros);
     IF NOT all_good THEN
-        RETURN QUERY SELECT e.item, verdicts[e.ordinality], o.seq, o.recorded_at, details[e.ordinality]
+        RETURN QUERY SELECT e.item, e.step, verdicts[e.ordinality], o.seq, o.recorded_at, details[e.ordinality]
                        FROM unnest(evs) WITH ORDINALITY e
                        LEFT JOIN events o ON verdicts[e.ordinality] = 'repeat' AND o.event_id = e.event_id AND o.house_id IS NOT DISTINCT FROM e.house_id
                       WHERE verdicts[e.ordinality] <> 'ok';
@@ -475,22 +475,29 @@ END $$;
 -- Whatever is not plain (a right that changed, a key or an id that is taken) fails the call as a whole, nothing written,
 -- and the sender turns to `append`, which answers for each item. Items come sorted by house.
 -- jsonb and single fields, where `append` has json_populate_record: that looks up its columns anew in every call.
-CREATE FUNCTION learn(items jsonb, houses uuid[], rights bigint[])
-RETURNS TABLE (item integer, seq bigint, micros bigint)
+CREATE FUNCTION learn(items jsonb, houses uuid[], rights bigint[]) RETURNS place[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan AS $$
-#variable_conflict use_column
 DECLARE
-    evs new_event[]; places place[];
+    evs new_event[];
+    seed bytea := uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid());
 BEGIN
     evs := ARRAY(
-        SELECT ROW((x -> 'item')::integer, 0, 1, (x ->> 'house_id')::uuid, (x ->> 'event_id')::uuid,
-                   (x ->> 'scope_id')::uuid, (x ->> 'subject_id')::uuid, 0, 'MemoryLearned',
-                   (x -> 'schema_version')::smallint, (x ->> 'actor_id')::uuid, NULL, x ->> 'runtime',
-                   x ->> 'session_id', x ->> 'run_id', (x ->> 'causation_id')::uuid, (x ->> 'correlation_id')::uuid,
-                   x ->> 'data', x ->> 'body', (x ->> 'occurred_at')::timestamptz, NULL)::new_event
-          FROM jsonb_array_elements(items) x);
+        SELECT ROW(0, 0, 1, e.house_id, e.event_id, e.scope_id, e.subject_id, 0, 'MemoryLearned', e.schema_version,
+                   e.actor_id, NULL, e.runtime, e.session_id, e.run_id, e.causation_id, e.correlation_id, e.data, e.body,
+                   e.occurred_at, NULL, e.salt, sha256(e.salt || convert_to(e.body, 'UTF8')),
+                   fixed_part(e.house_id, e.event_id, e.scope_id, e.subject_id, 1, 'MemoryLearned', e.schema_version,
+                              e.actor_id, e.runtime, e.session_id, e.run_id, e.causation_id, e.correlation_id, e.data,
+                              e.occurred_at))::new_event
+          FROM (SELECT (x ->> 'house_id')::uuid AS house_id, (x ->> 'event_id')::uuid AS event_id,
+                       (x ->> 'scope_id')::uuid AS scope_id, (x ->> 'subject_id')::uuid AS subject_id,
+                       (x -> 'schema_version')::smallint AS schema_version, (x ->> 'actor_id')::uuid AS actor_id,
+                       x ->> 'runtime' AS runtime, x ->> 'session_id' AS session_id, x ->> 'run_id' AS run_id,
+                       (x ->> 'causation_id')::uuid AS causation_id, (x ->> 'correlation_id')::uuid AS correlation_id,
+                       x ->> 'data' AS data, x ->> 'body' AS body, (x ->> 'occurred_at')::timestamptz AS occurred_at,
+                       salt_of(seed, (x -> 'item')::bigint) AS salt
+                  FROM jsonb_array_elements(items) x OFFSET 0) e);
 
     -- A new memory is its event's fields, by name.
     INSERT INTO memories (id, house_id, parent_id, key, kind, title, description, content, tags, concept_tags, category,
@@ -505,10 +512,5 @@ BEGIN
            (d ->> 'expires_at')::timestamptz, 'active', e.actor_id, false, 0, 1, 1, e.occurred_at, e.occurred_at
       FROM unnest(evs) e, CAST(e.data AS jsonb) d, CAST(e.body AS jsonb) b;
 
-    places := chain_events(evs, houses, rights);
-    RETURN QUERY SELECT w.item, w.seq, w.micros
-                   FROM ROWS FROM (unnest(evs), unnest(places)) AS w (
-                       item, step, size, house_id, event_id, scope_id, subject_id, expected_version, type, schema_version,
-                       actor_id, token_id, runtime, session_id, run_id, causation_id, correlation_id, data, body,
-                       occurred_at, record, seq, micros);
+    RETURN chain_events(evs, houses, rights);
 END $$;

@@ -12,7 +12,8 @@ branch_labels = None
 depends_on = None
 
 TABLES = "events, stream_head, tokens, grants, placements, scopes, login_agents, logins"
-FUNCTIONS = """authenticate, govern, place_scope, refuse, chain_events, moment, microseconds, manages,
+FUNCTIONS = """authenticate, govern, place_scope, refuse, chain_events, seal_events, salt_of,
+    fixed_part, moment, microseconds, manages,
     managed_scopes, visible_scopes, scopes_with, my_rights, credential_mask, login_kind, rights_of, chain_of"""
 
 

@@ -8,6 +8,7 @@ a lost connection) is retried here: event ids make a repeat harmless.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,6 +29,8 @@ from substrate.world.permission import KnownRights
 RETRIES = 6
 #: A string as JSON, as the json module itself does it in C.
 _quoted = json.encoder.encode_basestring
+#: One place of the array that `learn` returns, as PostgreSQL writes it: {"(seq,microseconds)",…}.
+_PLACE = re.compile(rb"\((\d+),(\d+)\)")
 RIGHTS_CHANGED, REFUSED = "SB001", "SB002"
 _AGAIN = {RIGHTS_CHANGED, "40001", "40P01", "55P03", "57P01", "57P02", "57P03"}
 
@@ -151,7 +154,7 @@ class Writer:
     def __init__(self, database: Database, rights: KnownRights) -> None:
         self._database = database
         self._rights = rights
-        self._learning = database.hot("SELECT item, seq, micros FROM learn($1, $2, $3)")
+        self._learning = database.hot("SELECT learn($1, $2, $3)")
 
     def write(self, items: Sequence[Item]) -> list[Outcome]:
         """One outcome an item, in order. The items' claims must not overlap; `batches` sees to that."""
@@ -181,16 +184,15 @@ class Writer:
         order = (
             range(len(items)) if len(houses) == 1 else sorted(range(len(items)), key=lambda n: items[n].drafts[0].house)
         )
-        rows = self._learning(
+        ((places,),) = self._learning(
             _array(items[n].encoded_plain(n) for n in order),
             f"{{{','.join(map(str, houses))}}}",
             f"{{{','.join(str(rights[house]) for house in houses)}}}",
         )
         outcomes: list[Outcome] = [[]] * len(items)
-        for nth, seq, micros in rows:
-            number = int(nth or 0)
-            at = EPOCH + timedelta(microseconds=int(micros or 0))
-            outcomes[number] = [Written(Position(items[number].drafts[0].house, int(seq or 0)), at)]
+        for number, (seq, micros) in zip(order, _PLACE.findall(places or b""), strict=True):
+            at = EPOCH + timedelta(microseconds=int(micros))
+            outcomes[number] = [Written(Position(items[number].drafts[0].house, int(seq)), at)]
         return outcomes
 
     def _write(self, items: Sequence[Item]) -> list[Outcome]:
@@ -218,7 +220,7 @@ class Writer:
 
     def _append(self, items: Sequence[Item]) -> list[Outcome]:
         text = _array(one for number, item in enumerate(items) for one in item.encoded(number))
-        rows = self._database.rows("SELECT item, status, seq, recorded_at, detail FROM append(%s)", (text,))
+        rows = self._database.rows("SELECT item, step, status, seq, recorded_at, detail FROM append(%s)", (text,))
         answers: list[list[Any]] = [[] for _ in items]
         for number, *answer in rows:
             answers[number].append(answer)
@@ -256,14 +258,11 @@ def _array(parts: Iterable[str]) -> str:
 
 
 def _outcome(item: Item, answers: list[Any]) -> Outcome:
-    for status, _, _, detail in answers:
+    for step, status, _, _, detail in answers:
         if status not in ("ok", "repeat", "skipped"):
-            return _error(status, item.drafts[0], detail)
+            return _error(status, item.drafts[step], detail)
     house = item.drafts[0].house
-    return [
-        Written(Position(house, seq), at, status == "repeat")
-        for status, seq, at, _ in sorted(answers, key=lambda a: a[1])
-    ]
+    return [Written(Position(house, seq), at, status == "repeat") for _, status, seq, at, _ in sorted(answers)]
 
 
 def _error(status: str, draft: Draft, detail: str | None) -> SubstrateError:

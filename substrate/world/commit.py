@@ -47,10 +47,30 @@ class GroupCommit:
             waiter.leads = not self._led
             self._led = True
         if not waiter.leads:
-            waiter.ready.acquire()
+            self._wait(waiter)
         if waiter.leads:
             self._lead()
         return _result(waiter)
+
+    def _wait(self, waiter: _Waiter) -> None:
+        """Until there is an outcome, or the lead. Who is interrupted leaves the line, and hands on a lead it was given."""
+        try:
+            waiter.ready.acquire()
+        except BaseException:
+            with self._lock:
+                if waiter in self._line:
+                    self._line.remove(waiter)
+                    if waiter.leads:
+                        self._hand_on()
+            raise
+
+    def _hand_on(self) -> None:
+        """Give the lead to the next in line, or to nobody. Called under the lock."""
+        if self._line:
+            self._line[0].leads = True
+            self._line[0].ready.release()
+        else:
+            self._led = False
 
     def _lead(self) -> None:
         batch = self._take()
@@ -60,11 +80,7 @@ class GroupCommit:
             # Also a KeyboardInterrupt: whoever waits must never wait for ever.
             outcomes = [error] * len(batch)
         with self._lock:
-            if self._line:
-                self._line[0].leads = True
-                self._line[0].ready.release()
-            else:
-                self._led = False
+            self._hand_on()
         for waiter, outcome in zip(batch, outcomes, strict=True):
             waiter.outcome = outcome
             waiter.ready.release()

@@ -29,7 +29,7 @@ from substrate.world.principal import (
     moment,
 )
 
-STALE_RETRIES = 20
+STALE_RETRIES = 100
 #: Memories a round trip: large enough to share its cost, small enough that sending and making ready overlap.
 BATCH = 250
 
@@ -205,10 +205,11 @@ class Remembering(Principal):
 
         The new memory takes the old one's scope, kind, key, tags and category unless `fields` say otherwise.
         """
+        if event_id is not None and (before := self._repeated(event_id)) is not None:
+            given = checked(e.MemoryLearned, content=content, **{k: v for k, v in fields.items() if v is not None})
+            self._same_supersession(before, as_id(memory), given)
+            return _repeat(before)
         event_id = event_id or new_id()
-        repeated = self._repeated(event_id)
-        if repeated is not None and repeated.type == "MemoryLearned":
-            return _repeat(repeated)
         old = self._current(memory)
         taken = {"kind": old.kind, "key": old.key, "tags": old.tags, "category": old.category, "title": old.title,
                  "description": old.description, "concept_tags": old.concept_tags, "tier": old.tier}  # fmt: skip
@@ -353,14 +354,25 @@ class Remembering(Principal):
             if before.subject_id != as_id(memory) or (before.payload != payload and not before.erased):
                 raise IdempotencyConflict(f"event id {event_id} was used before, with another payload")
             return _repeat(before)
-        for left in reversed(range(STALE_RETRIES)):
-            draft = self._changed(self._current(memory), payload, evidence, expected_version, event_id, correlation)
-            try:
-                return _receipt(draft, self._submit(draft)[0])
-            except StaleMemory:
-                if expected_version is not None or not left:
-                    raise
+        # Threads of one process take turns at a memory; between processes the faster one wins, and the other reads again.
+        with self._engine.turn(as_id(memory)):
+            for left in reversed(range(STALE_RETRIES)):
+                draft = self._changed(self._current(memory), payload, evidence, expected_version, event_id, correlation)
+                try:
+                    return _receipt(draft, self._submit(draft)[0])
+                except StaleMemory:
+                    if expected_version is not None or not left:
+                        raise
         raise AssertionError("unreachable")
+
+    def _same_supersession(self, before: Event, memory: UUID, given: e.MemoryLearned) -> None:
+        """Raise unless the event that was written before says what is said now, of the same memory."""
+        superseded = self._repeated(derived_id(before.event_id, "superseded"))
+        same = before.erased or all(
+            getattr(before.payload, name, None) == getattr(given, name) for name in given.model_fields_set
+        )
+        if superseded is None or superseded.subject_id != memory or not same:
+            raise IdempotencyConflict(f"event id {before.event_id} was used before, with another payload")
 
     def _repeated(self, event_id: UUID) -> Event | None:
         """The event with this id, if it was written before."""

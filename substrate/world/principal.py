@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, TypeVar
 from uuid import UUID
@@ -47,6 +48,11 @@ class Engine:
     settings: Settings
     rights: KnownRights
     owner_url: str | None = None
+    _turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(64)))
+
+    def turn(self, memory: UUID) -> threading.Lock:
+        """A lock for who reads a memory in order to change it; a few memories share one."""
+        return self._turns[memory.int % len(self._turns)]
 
 
 class Principal:
