@@ -211,7 +211,7 @@ class Writer:
         # Each its own item for the order, one call for all or nothing.
         text = _array(one for number, draft in enumerate(drafts) for one in Item(draft).encoded(number))
         try:
-            rows = self._attempt(lambda: self._database.rows("SELECT seq, recorded_at FROM govern(%s)", (text,)))
+            rows = self._attempt(lambda: self._database.write_rows("SELECT seq, recorded_at FROM govern(%s)", (text,)))
         except psycopg.OperationalError as error:
             raise _unavailable(error) from None
         except psycopg.Error as error:
@@ -220,7 +220,7 @@ class Writer:
 
     def _append(self, items: Sequence[Item]) -> list[Outcome]:
         text = _array(one for number, item in enumerate(items) for one in item.encoded(number))
-        rows = self._database.rows("SELECT item, step, status, seq, recorded_at, detail FROM append(%s)", (text,))
+        rows = self._database.write_rows("SELECT item, step, status, seq, recorded_at, detail FROM append(%s)", (text,))
         answers: list[list[Any]] = [[] for _ in items]
         for number, *answer in rows:
             answers[number].append(answer)

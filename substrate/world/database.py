@@ -79,31 +79,43 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A connection in autocommit."""
+        """A connection in autocommit. Whoever loses it is told so by `ServerUnavailable`."""
+        try:
+            with self._borrowed() as connection:
+                yield connection
+        except psycopg.OperationalError as error:
+            raise _went_away(error) from None
+
+    @contextmanager
+    def reading(self, who: Credential) -> Iterator[Connection]:
+        """A transaction in which row-level security sees `who`; the setting ends with it, so no one inherits it."""
+        with self.connection() as connection, connection.transaction():
+            connection.execute(
+                "SELECT set_config('substrate.principal', %s, true), set_config('substrate.token', %s, true)",
+                (str(who.principal), str(who.token or "")),
+                prepare=True,
+            )
+            yield connection
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[TupleRow]:
+        """One statement outside any principal: for the SECURITY DEFINER functions that take theirs as an argument."""
+        try:
+            return self.write_rows(query, parameters)
+        except psycopg.OperationalError as error:
+            raise _went_away(error) from None
+
+    def write_rows(self, query: str, parameters: Sequence[Any] = ()) -> list[TupleRow]:
+        """The same for who must tell one failure from another, because a write may have been under way."""
+        with self._borrowed() as connection:
+            return connection.execute(query.encode(), parameters, prepare=True).fetchall()
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[Connection]:
         try:
             with self.pool.connection() as connection:
                 yield connection
         except PoolTimeout as error:
             raise ServerUnavailable(f"no database connection became free: {error}") from None
-
-    @contextmanager
-    def reading(self, who: Credential) -> Iterator[Connection]:
-        """A transaction in which row-level security sees `who`; the setting ends with it, so no one inherits it."""
-        try:
-            with self.connection() as connection, connection.transaction():
-                connection.execute(
-                    "SELECT set_config('substrate.principal', %s, true), set_config('substrate.token', %s, true)",
-                    (str(who.principal), str(who.token or "")),
-                    prepare=True,
-                )
-                yield connection
-        except psycopg.OperationalError as error:
-            raise _went_away(error) from None
-
-    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[TupleRow]:
-        """One statement outside any principal: for the SECURITY DEFINER functions that take theirs as an argument."""
-        with self.connection() as connection:
-            return connection.execute(query.encode(), parameters, prepare=True).fetchall()
 
 
 def _went_away(error: psycopg.OperationalError) -> ServerUnavailable:

@@ -7,17 +7,18 @@ migrates, and the others find it done.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import sqlalchemy
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from psycopg import sql
 from sqlalchemy import Connection
 
 from substrate.errors import SchemaOutdated, SchemaTooNew
 from substrate.world.tables import SCHEMA
+
+if TYPE_CHECKING:
+    # Alembic takes a third of a second to import, and most processes migrate nothing.
+    from alembic.config import Config
 
 #: Any number will do, as long as nobody else in the database uses it: "subs" in ASCII.
 LOCK = 0x73756273
@@ -31,6 +32,8 @@ def folder() -> Path:
 
 def upgrade(owner_url: str, app_role: str, revision: str = "head") -> str:
     """Migrate up to `revision`, give the application's role its rights, and return the revision reached."""
+    from alembic import command
+
     with _locked(owner_url) as connection:
         _refuse_newer(_current(connection))
         connection.execute(sqlalchemy.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
@@ -46,6 +49,8 @@ def upgrade(owner_url: str, app_role: str, revision: str = "head") -> str:
 
 def downgrade(owner_url: str, revision: str) -> str:
     """Migrate down to `revision` (`base` for an empty schema). What the later revisions held is gone."""
+    from alembic import command
+
     with _locked(owner_url) as connection:
         _refuse_newer(_current(connection))
         connection.execute(sqlalchemy.text(f"SET search_path = {SCHEMA}"))
@@ -77,9 +82,15 @@ def _runtime_roles(connection: Connection) -> list[str]:
 
 
 def known_revisions() -> list[str]:
-    """Every revision this code knows, oldest first."""
-    script = ScriptDirectory(str(folder()))
-    return [revision.revision for revision in reversed(list(script.walk_revisions()))]
+    """Every revision this code knows, oldest first. A revision's file is named by it: `0001_…`."""
+    return sorted(path.name.partition("_")[0] for path in (folder() / "versions").glob("[0-9]*_*.py"))
+
+
+def current(url: str) -> str | None:
+    """The revision a database is at, seen by any role that may look; None if it has no schema of ours."""
+    engine = owner_engine(url)
+    with engine.connect() as connection:
+        return _current(connection)
 
 
 def check(found: str | None) -> None:
@@ -107,11 +118,15 @@ def _refuse_newer(found: str | None) -> None:
 
 
 def _current(connection: Connection) -> str | None:
+    from alembic.migration import MigrationContext
+
     context = MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
     return context.get_current_revision()
 
 
 def _config(connection: Connection) -> Config:
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(folder()))
     config.set_main_option("path_separator", "os")

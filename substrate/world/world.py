@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 from uuid import UUID
 
-from substrate.errors import NotAuthenticated
+from substrate.errors import NotAuthenticated, SchemaOutdated
 from substrate.settings import Settings
 from substrate.world import events as e
 from substrate.world import migrate
@@ -88,9 +88,15 @@ class World:
         `runtime` names this process in the provenance of every event it writes.
         """
         settings = settings or Settings()
-        app, owner = _urls(settings, app_url, owner_url)
+        app, owner, embedded = _urls(settings, app_url, owner_url)
         database = Database(app, pool_size=settings.pool_size)
-        database.open(allow_unsafe_durability=settings.allow_unsafe_durability)
+        try:
+            database.open(allow_unsafe_durability=settings.allow_unsafe_durability)
+        except SchemaOutdated:
+            if embedded is None:
+                raise
+            migrate.upgrade(embedded.owner_url, APP)
+            database.open(allow_unsafe_durability=settings.allow_unsafe_durability)
         rights = KnownRights(database)
         writer = Writer(database, rights)
         return cls(Engine(database, writer, GroupCommit(writer), settings, rights, owner), runtime)
@@ -149,13 +155,14 @@ class World:
         return Agent(self._engine, Credential(agent, house), Context(runtime=self._runtime))
 
 
-def _urls(settings: Settings, app_url: str | None, owner_url: str | None) -> tuple[str, str | None]:
+def _urls(
+    settings: Settings, app_url: str | None, owner_url: str | None
+) -> tuple[str, str | None, EmbeddedServer | None]:
+    """The application's URL, the owner's if it is known, and the embedded server if it is that one."""
+    app = app_url or (settings.database_url.get_secret_value() if settings.database_url else None)
     owner = owner_url or (settings.owner_url.get_secret_value() if settings.owner_url else None)
-    if app_url:
-        return app_url, owner
-    if settings.database_url:
-        return settings.database_url.get_secret_value(), owner
+    if app is not None:
+        return app, owner, None
     server = EmbeddedServer(settings.home)
     server.start()
-    migrate.upgrade(server.owner_url, APP)
-    return server.app_url, server.owner_url
+    return server.app_url, server.owner_url, server
