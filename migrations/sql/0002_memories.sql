@@ -514,3 +514,50 @@ BEGIN
 
     RETURN chain_events(evs, houses, rights);
 END $$;
+
+-- `learn` for a single memory, the commonest write of all: the same, without a batch's arrays and loops, at half the cost.
+-- The head is locked, moved and hashed in one statement; if the rights changed meanwhile it is not found, hence SB001.
+CREATE FUNCTION learn_one(house uuid, rights bigint, event uuid, scope uuid, subject uuid, actor uuid,
+                          schema_version smallint, runtime text, session text, run text, causation uuid,
+                          correlation uuid, data text, body text, occurred_at timestamptz) RETURNS place
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp
+SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_variable
+DECLARE
+    salt bytea := uuid_send(gen_random_uuid());
+    commitment bytea := sha256(salt || convert_to(body, 'UTF8'));
+    fixed bytea := fixed_part(house, event, scope, subject, 1, 'MemoryLearned', schema_version, actor, runtime, session,
+                              run, causation, correlation, data, occurred_at);
+    head record;
+BEGIN
+    INSERT INTO memories (id, house_id, parent_id, key, kind, title, description, content, tags, concept_tags, category,
+                          tier, confidence, valid_from, valid_to, point_in_time, expires_at, status,
+                          taught_by, held, reinforcements, version, content_version, learned_at, updated_at)
+    SELECT subject, house, scope, b ->> 'key', d ->> 'kind', b ->> 'title', b ->> 'description', b ->> 'content',
+           CASE WHEN b ? 'tags' THEN ARRAY(SELECT jsonb_array_elements_text(b -> 'tags')) ELSE '{}' END,
+           CASE WHEN b ? 'concept_tags' THEN ARRAY(SELECT jsonb_array_elements_text(b -> 'concept_tags')) ELSE '{}' END,
+           (d ->> 'category')::category, (d ->> 'tier')::tier, (d -> 'confidence')::double precision,
+           (d ->> 'valid_from')::timestamptz, (d ->> 'valid_to')::timestamptz, (d ->> 'point_in_time')::timestamptz,
+           (d ->> 'expires_at')::timestamptz, 'active', actor, false, 0, 1, 1, occurred_at, occurred_at
+      FROM CAST(data AS jsonb) d, CAST(body AS jsonb) b;
+
+    UPDATE stream_head s
+       SET seq = o.seq + 1, recorded_at = moment(o.micros),
+           hash = sha256(o.hash || fixed || int8send(o.seq + 1) || int8send(o.micros) || commitment)
+      FROM (SELECT h.house_id, h.seq, h.hash,
+                   greatest(microseconds(clock_timestamp()), microseconds(h.recorded_at) + 1) AS micros
+              FROM stream_head h WHERE h.house_id = house AND h.rights_version = rights FOR UPDATE) o
+     WHERE s.house_id = o.house_id
+    RETURNING s.seq, o.micros, o.hash AS prev_hash, s.hash INTO head;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'rights changed while the write was under way' USING ERRCODE = 'SB001';
+    END IF;
+
+    INSERT INTO events (house_id, seq, event_id, scope_id, subject_id, version, type, schema_version, actor_id, runtime,
+                        session_id, run_id, causation_id, correlation_id, data, body, salt, commitment,
+                        occurred_at, recorded_at, prev_hash, hash)
+    VALUES (house, head.seq, event, scope, subject, 1, 'MemoryLearned', schema_version, actor, runtime, session, run,
+            causation, correlation, data, body, salt, commitment, occurred_at, moment(head.micros), head.prev_hash,
+            head.hash);
+    RETURN (head.seq, head.micros)::place;
+END $$;

@@ -18,6 +18,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    op.execute("DROP FUNCTION learn, plain_rights, append, erase_text, over_limit")
+    op.execute("DROP FUNCTION learn_one, learn, plain_rights, append, erase_text, over_limit")
     op.execute("DROP TABLE event_rules, budgets, derivations, proposals, links, memories")
     op.execute("DROP TYPE category, tier, memory_status")

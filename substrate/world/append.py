@@ -30,7 +30,7 @@ RETRIES = 6
 #: A string as JSON, as the json module itself does it in C.
 _quoted = json.encoder.encode_basestring
 #: One place of the array that `learn` returns, as PostgreSQL writes it: {"(seq,microseconds)",…}.
-_PLACE = re.compile(rb"\((\d+),(\d+)\)")
+_PLACE = re.compile(rb"\(\d+,\d+\)")
 RIGHTS_CHANGED, REFUSED = "SB001", "SB002"
 _AGAIN = {RIGHTS_CHANGED, "40001", "40P01", "55P03", "57P01", "57P02", "57P03"}
 
@@ -117,9 +117,36 @@ class Item:
             kind = {"type": type(draft.payload).__name__, "token_id": _text(draft.token)}
             yield f"{_envelope(number, draft, *texts)},{json.dumps({**more, **kind}, ensure_ascii=False)[1:]}"
 
+    def parameters(self) -> tuple[str | None, ...]:
+        """The one draft as the database's `learn_one` takes it."""
+        draft, (data, body) = self.drafts[0], self._texts[0]
+        context = draft.context
+        return (
+            f"{draft.house.int:032x}",
+            str(draft.rights_version),
+            f"{draft.event_id.int:032x}",
+            f"{draft.scope.int:032x}",
+            f"{draft.subject.int:032x}",
+            f"{draft.actor.int:032x}",
+            str(draft.payload.schema_version),
+            context.runtime,
+            context.session,
+            context.run,
+            _text(context.causation),
+            _text(context.correlation),
+            data,
+            body,
+            draft.occurred_at.isoformat(),
+        )
+
     def encoded_plain(self, number: int) -> str:
         """The one draft as the database's `learn` takes it."""
         return _envelope(number, self.drafts[0], *self._texts[0]) + "}"
+
+
+def _written(house: UUID, place: bytes | None) -> Written:
+    seq, _, micros = (place or b"").strip(b"()").partition(b",")
+    return Written(Position(house, int(seq)), EPOCH + timedelta(microseconds=int(micros)))
 
 
 def _envelope(number: int, draft: Draft, data: str, body: str) -> str:
@@ -155,6 +182,7 @@ class Writer:
         self._database = database
         self._rights = rights
         self._learning = database.hot("SELECT learn($1, $2, $3)")
+        self._learning_one = database.hot(f"SELECT learn_one({', '.join(f'${n}' for n in range(1, 16))})")
 
     def write(self, items: Sequence[Item]) -> list[Outcome]:
         """One outcome an item, in order. The items' claims must not overlap; `batches` sees to that."""
@@ -174,6 +202,9 @@ class Writer:
         return [outcomes[item] for item in items]
 
     def _learn(self, items: list[Item]) -> list[Outcome]:
+        if len(items) == 1:
+            ((place,),) = self._learning_one(*items[0].parameters())
+            return [[_written(items[0].drafts[0].house, place)]]
         rights: dict[UUID, int] = {}
         for item in items:
             draft = item.drafts[0]
@@ -190,9 +221,8 @@ class Writer:
             f"{{{','.join(str(rights[house]) for house in houses)}}}",
         )
         outcomes: list[Outcome] = [[]] * len(items)
-        for number, (seq, micros) in zip(order, _PLACE.findall(places or b""), strict=True):
-            at = EPOCH + timedelta(microseconds=int(micros))
-            outcomes[number] = [Written(Position(items[number].drafts[0].house, int(seq)), at)]
+        for number, place in zip(order, _PLACE.findall(places or b""), strict=True):
+            outcomes[number] = [_written(items[number].drafts[0].house, place)]
         return outcomes
 
     def _write(self, items: Sequence[Item]) -> list[Outcome]:

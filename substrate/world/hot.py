@@ -7,10 +7,11 @@ passes on as it is, and results are bytes. The call blocks with the interpreter'
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from typing import cast
 
 import psycopg
 from psycopg import pq
+from psycopg.abc import Buffer
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
@@ -26,13 +27,15 @@ class HotStatement:
         # The connections that have it prepared. A deque: its ends are safe to use from many threads.
         self._ready: deque[psycopg.Connection[TupleRow]] = deque()
 
-    def __call__(self, *parameters: str) -> list[list[bytes | None]]:
+    def __call__(self, *parameters: str | None) -> list[list[bytes | None]]:
         """Execute it. Raises the same psycopg errors as a cursor would."""
         try:
             connection = self._ready.pop()
         except IndexError:
             connection = self._prepared()
-        result = connection.pgconn.exec_prepared(_NAME, [parameter.encode() for parameter in parameters])
+        values = [None if value is None else value.encode() for value in parameters]
+        # libpq takes NULLs; psycopg's types have forgotten to say so.
+        result = connection.pgconn.exec_prepared(_NAME, cast("list[Buffer]", values))
         if result.status != pq.ExecStatus.TUPLES_OK:
             self._give_back(connection)
             raise _error(connection, result)

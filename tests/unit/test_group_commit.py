@@ -38,12 +38,20 @@ class FakeWriter:
         self.gate.set()
         self.entered = threading.Semaphore(0)
         self.breaks: BaseException | None = None
-        self._busy = threading.Lock()
+        self.places = 1
+        self.most_at_once = 0
+        self._under_way: list[set[object]] = []
+        self._lock = threading.Lock()
 
     def write(self, items: list[FakeItem]) -> list[Outcome]:
-        assert self._busy.acquire(blocking=False), "two leaders at once"
-        try:
+        claims = {claim for item in items for claim in item.claims}
+        with self._lock:
+            assert len(self._under_way) < self.places, "more leaders at once than there are places"
+            assert all(claims.isdisjoint(other) for other in self._under_way), "two of one subject under way at once"
+            self._under_way.append(claims)
+            self.most_at_once = max(self.most_at_once, len(self._under_way))
             self.batches.append(items)
+        try:
             self.entered.release()
             assert self.gate.wait(30)
             if self.breaks is not None:
@@ -51,7 +59,8 @@ class FakeWriter:
                 raise error
             return [item.fails or [Written(Position(HOUSE, n), datetime.now(UTC))] for n, item in enumerate(items)]
         finally:
-            self._busy.release()
+            with self._lock:
+                self._under_way.remove(claims)
 
 
 @pytest.fixture
@@ -61,7 +70,8 @@ def writer() -> FakeWriter:
 
 @pytest.fixture
 def commits(writer: FakeWriter) -> GroupCommit:
-    return GroupCommit(cast("Writer", writer))
+    """With one place to lead, so that it is known who waits."""
+    return GroupCommit(cast("Writer", writer), leaders=1)
 
 
 def submit(commits: GroupCommit, item: FakeItem) -> list[Written]:
@@ -175,10 +185,35 @@ def test_whatever_befalls_the_leader_wakes_all_who_wait_with_it(
     assert len(submit(commits, FakeItem("after"))) == 1
 
 
-def test_under_load_every_item_is_written_once_and_every_waiter_is_woken(
-    writer: FakeWriter, commits: GroupCommit
-) -> None:
+def test_a_second_leads_once_as_much_waits_as_the_first_took(writer: FakeWriter) -> None:
+    commits = GroupCommit(cast("Writer", writer), leaders=2)
+    writer.places = 2
+    with ThreadPoolExecutor(8) as pool, held(writer, commits, pool) as first:
+        second = pool.submit(submit, commits, FakeItem("second"))
+        assert writer.entered.acquire(timeout=10)
+        third = pool.submit(submit, commits, FakeItem("third"))
+        wait_for(lambda: len(commits._line) == 1)
+        assert [names(batch) for batch in writer.batches] == [["leader"], ["second"]]
+        writer.gate.set()
+        assert [len(future.result(10)) for future in (first, second, third)] == [1, 1, 1]
+
+
+def test_what_touches_something_under_way_waits_although_there_is_a_place(writer: FakeWriter) -> None:
+    commits = GroupCommit(cast("Writer", writer), leaders=2)
+    writer.places = 2
+    with ThreadPoolExecutor(8) as pool, held(writer, commits, pool) as first:
+        again = pool.submit(submit, commits, FakeItem("again", "leader"))
+        wait_for(lambda: len(commits._line) == 1)
+        assert [names(batch) for batch in writer.batches] == [["leader"]]
+        writer.gate.set()
+        assert [len(future.result(10)) for future in (first, again)] == [1, 1]
+
+
+@pytest.mark.parametrize("leaders", [1, 2])
+def test_under_load_every_item_is_written_once_and_every_waiter_is_woken(writer: FakeWriter, leaders: int) -> None:
     """Stress: 16 threads, subjects that collide, errors in between. A lost wake-up would hang until the time limit."""
+    commits = GroupCommit(cast("Writer", writer), leaders=leaders)
+    writer.places = leaders
 
     def work(thread: int) -> int:
         refused = 0
@@ -194,6 +229,7 @@ def test_under_load_every_item_is_written_once_and_every_waiter_is_woken(
         refused = list(pool.map(work, range(16)))
     written = [item for batch in writer.batches for item in batch]
     assert refused == [28] * 16
+    assert writer.most_at_once <= leaders
     assert len(written) == len({item.name for item in written}) == 16 * 300
     for batch in writer.batches:
         claims = [claim for item in batch for claim in item.claims]
