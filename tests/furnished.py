@@ -100,7 +100,7 @@ def _promote(ana: Agent, kate: Agent, house: UUID) -> UUID:
         private = kate.remember(f"to be {fate}").memory
         proposal = new_id()
         shown = e.MemoryPromotionProposed(to_scope=house, content=f"to be {fate}")
-        kate._change(private, shown, None, None, proposal)
+        kate._change(private, shown, event_id=proposal)
         if fate == "approved":
             payload = e.MemoryPromoted(
                 proposal=proposal, proposed_by=kate.id, content=f"to be {fate}", kind="fact", category="core", tier="warm",
@@ -121,4 +121,4 @@ def _promote(ana: Agent, kate: Agent, house: UUID) -> UUID:
 
 
 def _change(agent: Agent, memory: UUID, payload: e.Payload) -> Position:
-    return agent._change(memory, payload, None, None, None).position
+    return agent._change(memory, payload).position

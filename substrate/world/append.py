@@ -295,7 +295,7 @@ def _outcome(item: Item, answers: list[Any]) -> Outcome:
     return [Written(Position(house, seq), at, status == "repeat") for _, status, seq, at, _ in sorted(answers)]
 
 
-def _error(status: str, draft: Draft, detail: str | None) -> SubstrateError:
+def _error(status: str, draft: Draft, detail: str | None) -> SubstrateError:  # noqa: PLR0911 - a table of answers
     match status:
         case "stale":
             return errors.StaleMemory(draft.subject, draft.expected_version, int(detail or 0))
@@ -333,6 +333,8 @@ def _error(status: str, draft: Draft, detail: str | None) -> SubstrateError:
 
 def _refusal(error: psycopg.Error) -> SubstrateError:
     """An error of the whole call, as one of ours. Database texts may quote values, so only our own are passed on."""
+    if error.sqlstate == RIGHTS_CHANGED:
+        return errors.Conflict("the rights of this house changed again and again meanwhile; try again")
     if error.sqlstate == REFUSED:
         kinds: dict[str, Callable[[str], SubstrateError]] = {
             "not_found": lambda _: errors.NotFound("scope"),
@@ -346,16 +348,20 @@ def _refusal(error: psycopg.Error) -> SubstrateError:
         }
         return kinds.get(error.diag.message_hint or "", errors.InvalidInput)(error.diag.message_primary or "")
     if error.sqlstate == "23505":
-        if error.diag.constraint_name == "memories_key":
-            return errors.DuplicateKey("an active memory of this scope already has this key; revise that one")
-        if error.diag.constraint_name == "scopes_name":
-            return errors.Conflict("a scope with this name is already there; choose another name")
-        return errors.Conflict(f"already there ({error.diag.constraint_name}); nothing was written")
+        return _taken(error.diag.constraint_name)
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return errors.NotAuthenticated("this database login may not do that")
     return errors.InvalidInput(
         f"the database refused it ({error.sqlstate}, {type(error).__name__}); nothing was written"
     )
+
+
+def _taken(constraint: str | None) -> SubstrateError:
+    if constraint == "memories_key":
+        return errors.DuplicateKey("an active memory of this scope already has this key; revise that one")
+    if constraint == "scopes_name":
+        return errors.Conflict("a scope with this name is already there; choose another name")
+    return errors.Conflict(f"already there ({constraint}); nothing was written")
 
 
 def _unavailable(error: psycopg.OperationalError) -> SubstrateError:

@@ -68,7 +68,7 @@ class Reader:
 
     def page(self, after: int, most: int) -> list[Row]:
         rows = self._cursor().execute(
-            f"SELECT {_CHAIN} FROM read_chain(%s, %s, %s, %s, %s)",  # noqa: S608 - names of our own
+            f"SELECT {_CHAIN} FROM read_chain(%s, %s, %s, %s, %s)",
             (*self._who, self.house, after, most),
         )
         return [{"house_id": self.house, **dict(zip(_COLUMNS, row, strict=True))} for row in rows]

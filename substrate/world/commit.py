@@ -89,7 +89,7 @@ class GroupCommit:
         batch = self._take(leader)
         try:
             outcomes: list[Outcome] | list[BaseException] = self._writer.write([waiter.item for waiter in batch])
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - handed to all who wait, and raised there
             # Also a KeyboardInterrupt: whoever waits must never wait for ever.
             outcomes = [error] * len(batch)
         with self._lock:

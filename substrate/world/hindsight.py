@@ -170,7 +170,7 @@ class Hindsight(Provenance):
         # A cursor on the server: a scope may hold more events than one wants in memory at once.
         with self._reading() as connection, connection.cursor(name="hindsight") as cursor:
             cursor.execute(
-                f"SELECT {EVENT_COLUMNS} FROM events e WHERE e.scope_id = ANY (%s) AND e.seq > %s AND e.seq <= %s"  # noqa: S608
+                f"SELECT {EVENT_COLUMNS} FROM events e WHERE e.scope_id = ANY (%s) AND e.seq > %s AND e.seq <= %s"
                 " AND e.type = ANY (%s) ORDER BY e.seq",
                 (list(scopes), after, through, sorted(MEMORY_EVENTS)),
             )

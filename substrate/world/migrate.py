@@ -34,7 +34,7 @@ def upgrade(owner_url: str, app_role: str, revision: str = "head") -> str:
     """Migrate up to `revision`, give the application's role its rights, and return the revision reached."""
     from alembic import command
 
-    with _locked(owner_url) as connection:
+    with _Locked(owner_url) as connection:
         _refuse_newer(_current(connection))
         connection.execute(sqlalchemy.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
         connection.execute(sqlalchemy.text(f"SET search_path = {SCHEMA}"))
@@ -51,7 +51,7 @@ def downgrade(owner_url: str, revision: str) -> str:
     """Migrate down to `revision` (`base` for an empty schema). What the later revisions held is gone."""
     from alembic import command
 
-    with _locked(owner_url) as connection:
+    with _Locked(owner_url) as connection:
         _refuse_newer(_current(connection))
         connection.execute(sqlalchemy.text(f"SET search_path = {SCHEMA}"))
         command.downgrade(_config(connection), revision)
@@ -134,7 +134,7 @@ def _config(connection: Connection) -> Config:
     return config
 
 
-class _locked:
+class _Locked:
     """A connection of the owner in one transaction that holds the migrations' lock until it ends."""
 
     def __init__(self, url: str) -> None:

@@ -41,16 +41,16 @@ def _drafts(who: Principal, scope: Scope, tokens: list[UUID]) -> list[Draft]:
         for token in tokens
     ]  # fmt: skip
     if scope.status == "active":
-        draft, scope = scope_draft(who, scope, checked(e.ScopeRemoved), told, scope.id, None)
+        draft, scope = scope_draft(who, scope, checked(e.ScopeRemoved), told, scope.id)
         drafts.append(draft)
-    draft, _ = scope_draft(who, scope, checked(e.ScopeErased), told, scope.id, None)
+    draft, _ = scope_draft(who, scope, checked(e.ScopeErased), told, scope.id)
     return [*drafts, draft]
 
 
 def _as_manager(erasure: Erasure, principal: UUID) -> tuple[Scope, list[UUID]]:
     with erasure.engine.database.reading(Credential(principal, erasure.who.house, erasure.who.token)) as connection:
         row = connection.execute(
-            f"SELECT {SCOPE_COLUMNS} FROM scopes s WHERE s.id = %s",  # noqa: S608 - names of our own columns
+            f"SELECT {SCOPE_COLUMNS} FROM scopes s WHERE s.id = %s",
             (erasure.value,),
         ).fetchone()
         tokens = connection.execute(

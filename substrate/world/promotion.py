@@ -50,7 +50,7 @@ class Promoting(Remembering):
                 raise WrongState(f"memory {current.id} is {current.status}; only an active one can be promoted")
             shown = {name: value for name in REVISABLE if (value := getattr(current, name)) not in (None, ())}
             payload = checked(e.MemoryPromotionProposed, to_scope=target, **shown, **evidence_fields(None, reason))
-            self._change(current.id, payload, None, current.version, event_id)
+            self._change(current.id, payload, expected_version=current.version, event_id=event_id)
         return self.proposal(event_id)
 
     def proposals(self, status: ProposalStatus | None = "pending") -> list[Proposal]:
@@ -122,7 +122,7 @@ class Promoting(Remembering):
 
     def _read_proposals(self, status: ProposalStatus | None, just: UUID | None) -> list[Proposal]:
         columns = ", ".join((*_COLUMNS, "schema_version", "data", "body"))
-        query = f"SELECT {columns} FROM read_proposals(%s, %s, %s, %s)"  # noqa: S608 - names of our own columns
+        query = f"SELECT {columns} FROM read_proposals(%s, %s, %s, %s)"
         return [_proposal(row) for row in self._rows(query, status, just)]
 
     def _decide(self, waiting: Proposal, draft: Draft) -> Written:

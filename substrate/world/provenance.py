@@ -127,7 +127,7 @@ def events_about(connection: Connection, memories: Iterable[UUID]) -> dict[UUID,
     """The events of these memories that one may read, in order. One look-up by index for each, in one round trip."""
     # LATERAL with OFFSET 0 cannot be turned into a join: whatever the statistics say, no plan reads the whole table.
     rows = connection.execute(
-        f"SELECT {EVENT_COLUMNS} FROM unnest(%s::uuid[]) AS wanted (id) CROSS JOIN LATERAL ("  # noqa: S608
+        f"SELECT {EVENT_COLUMNS} FROM unnest(%s::uuid[]) AS wanted (id) CROSS JOIN LATERAL ("
         " SELECT * FROM events WHERE subject_id = wanted.id ORDER BY seq OFFSET 0) e",
         (list(memories),),
         prepare=False,

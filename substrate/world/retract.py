@@ -148,7 +148,7 @@ class Retracting(Provenance):
         values = [self.house, origin.value, *([origin.value] if origin.by == "range" else [])]
         with self._looking_up() as connection:
             rows = connection.execute(
-                f"SELECT DISTINCT e.subject_id FROM events e WHERE {where} AND e.type = ANY (%s)".encode(),  # noqa: S608 - our own
+                f"SELECT DISTINCT e.subject_id FROM events e WHERE {where} AND e.type = ANY (%s)".encode(),
                 (*values, sorted(MEMORY_EVENTS)),
             ).fetchall()
         return {row[0] for row in rows}
@@ -208,7 +208,7 @@ class Retracting(Provenance):
         for memory, steps in plan.todo.items():
             state = plan.found[memory].actual
             if state is not None:
-                draft = self._changed(state, steps[0], None, None, None, job.correlation)
+                draft = self._changed(state, steps[0], correlation=job.correlation)
                 ranks[_rank(steps[0])].append(Item(draft))
         for items in ranks:
             for start in range(0, len(items), BATCH):

@@ -146,7 +146,7 @@ class Governing(Principal):
         payload = scope_created(kind, name, self._scope_id(parent), human=human, members=members)
         # An agent is announced where it lives; a room only to those who may look into it.
         told = self._scope_id(parent) if kind == "agent" else subject
-        draft, scope = scope_draft(self, None, payload, told, subject, event_id)
+        draft, scope = scope_draft(self, None, payload, told, subject, event_id=event_id)
         self._engine.writer.govern([draft])
         return scope
 
@@ -154,12 +154,12 @@ class Governing(Principal):
         current = self.scope(scope)
         if current.status != "active":
             raise InvalidInput(f"scope {current.id} is {current.status}; nothing can be done to it any more")
-        draft, after = scope_draft(self, current, payload, _told(current), current.id, None)
+        draft, after = scope_draft(self, current, payload, _told(current), current.id)
         self._engine.writer.govern([draft])
         return after
 
     def _alteration(self, current: Scope, payload: Payload) -> Draft:
-        return scope_draft(self, current, payload, _told(current), current.id, None)[0]
+        return scope_draft(self, current, payload, _told(current), current.id)[0]
 
     def _event(self, scope: UUID, subject: UUID, payload: Payload, record: dict[str, Any] | None = None) -> Draft:
         return self._draft(
@@ -175,7 +175,7 @@ def scope_created(kind: str, name: str, parent: UUID | None, *, human: bool, mem
 
 
 def scope_draft(
-    who: Principal, current: Scope | None, payload: Payload, told: UUID, subject: UUID, event_id: UUID | None
+    who: Principal, current: Scope | None, payload: Payload, told: UUID, subject: UUID, *, event_id: UUID | None = None
 ) -> tuple[Draft, Scope]:
     """The event, and the scope that it makes."""
     at, event_id = datetime.now(UTC), event_id or new_id()

@@ -120,4 +120,4 @@ _PAGE = f"""
            {EVENT_COLUMNS}
       FROM mark m LEFT JOIN LATERAL read_stream(m.principal, m.token, m.house, m.after, m.through) e ON true
      ORDER BY e.seq
-"""  # noqa: S608 - names of our own
+"""

@@ -30,8 +30,8 @@ from substrate.world.verify import Progress, Report, verify_within
 
 PAGE = 250
 _COLUMNS = ", ".join(f"e.{name}" for name in FIELDS)
-_READABLE = f"SELECT {_COLUMNS}, e.withheld FROM export_events(%s, %s, %s, %s, %s) e"  # noqa: S608 - names of our own
-_ALL = f"SELECT {_COLUMNS}, false FROM events e WHERE e.house_id = %s AND e.seq > %s ORDER BY e.seq LIMIT %s"  # noqa: S608
+_READABLE = f"SELECT {_COLUMNS}, e.withheld FROM export_events(%s, %s, %s, %s, %s) e"
+_ALL = f"SELECT {_COLUMNS}, false FROM events e WHERE e.house_id = %s AND e.seq > %s ORDER BY e.seq LIMIT %s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,10 +117,10 @@ class World:
         house_id, owner_id = new_id(), new_id()
         who = Principal(self._engine, Credential(owner_id, house_id), Context(runtime=self._runtime))
         house_draft, house = scope_draft(
-            who, None, scope_created("house", name, None, human=False, members=members), house_id, house_id, None
+            who, None, scope_created("house", name, None, human=False, members=members), house_id, house_id
         )
         owner_draft, _ = scope_draft(
-            who, None, scope_created("agent", owner, house_id, human=human, members="-"), house_id, owner_id, None
+            who, None, scope_created("agent", owner, house_id, human=human, members="-"), house_id, owner_id
         )
         agent = Agent(self._engine, who._credential, who._context)  # noqa: SLF001 - one family
         grant = agent._event(house_id, house_id, checked(e.GrantChanged, grantee=owner_id, rights=7))  # noqa: SLF001

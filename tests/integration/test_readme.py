@@ -25,7 +25,7 @@ def test_the_python_of_the_readme_runs_and_prints_the_history(
     monkeypatch.setenv("SUBSTRATE_DATABASE_URL", database.app)
     monkeypatch.setenv("SUBSTRATE_OWNER_URL", database.owner)
     (example,) = blocks("python")
-    exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - our own README
+    exec(compile(example, "README.md", "exec"), {})
     learned, revised = capsys.readouterr().out.splitlines()
     assert "MemoryLearned no tabs, please" in learned
     assert "MemoryRevised" in revised
