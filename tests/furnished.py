@@ -89,7 +89,7 @@ def _govern(ana: Agent, room: UUID, inner: UUID, bob: UUID, kate: UUID) -> None:
     ana.revoke_token(ana.issue_token())
     ana.remove(bob)
     scope = ana.scope(bob)
-    draft, _ = scope_draft(ana, scope, e.ScopeErased(), scope.parent_id or scope.id, scope.id, None)
+    draft, _ = scope_draft(ana, scope, e.ScopeErased(), scope.parent_id or scope.id, scope.id)
     ana._engine.writer.govern([draft])
 
 

@@ -11,7 +11,8 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 
-from substrate.world.append import Item, Outcome, Writer, Written
+from substrate.world.append import Outcome, Writer, Written
+from substrate.world.item import Item
 
 #: Bounds the time the houses' heads are locked, and the memory of a batch.
 MOST = 256

@@ -9,10 +9,11 @@ from uuid import UUID
 
 from substrate.errors import ContentTooLarge, IdempotencyConflict, InvalidInput, NotFound, StaleMemory
 from substrate.world import events as e
-from substrate.world.append import Draft, Written
+from substrate.world.append import Written
 from substrate.world.events import Event, Payload
 from substrate.world.evolve import evolve
 from substrate.world.ids import derived_id, new_id
+from substrate.world.item import Draft
 from substrate.world.model import Evidence, Memory
 from substrate.world.principal import (
     MEMORY_COLUMNS,

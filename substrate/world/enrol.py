@@ -26,8 +26,8 @@ from psycopg.conninfo import conninfo_to_dict
 from substrate.errors import InvalidInput, NotFound
 from substrate.world import events as e
 from substrate.world import migrate
-from substrate.world.append import Draft
 from substrate.world.ids import new_id
+from substrate.world.item import Draft
 from substrate.world.model import Position
 from substrate.world.principal import Engine, Principal, checked
 from substrate.world.tables import SCHEMA

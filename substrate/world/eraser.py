@@ -14,10 +14,11 @@ from uuid import UUID
 
 from substrate.errors import Conflict, LegalHold, StaleMemory, SubstrateError, Unavailable
 from substrate.world import events as e
-from substrate.world.append import Context, Draft, Item, Written
+from substrate.world.append import Written
 from substrate.world.erasure_receipt import By, ErasureReceipt, Skipped, Store, stores_of
 from substrate.world.events import Payload
 from substrate.world.ids import new_id
+from substrate.world.item import Context, Draft, Item
 from substrate.world.model import Position
 from substrate.world.principal import Engine, checked
 

@@ -12,9 +12,10 @@ from pydantic import Field
 
 from substrate.errors import InvalidInput, SubstrateError
 from substrate.world import events as e
-from substrate.world.append import Item, batches
+from substrate.world.append import batches
 from substrate.world.drafting import Drafting, as_event_id, receipt_of, repeat_of, tags_of
 from substrate.world.ids import derived_id, new_id
+from substrate.world.item import Item
 from substrate.world.model import Category, Evidence, Given, Kind, Tier
 from substrate.world.principal import Receipt, ScopeRef, as_id, checked, evidence_fields
 

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from substrate.errors import NotFound
 from substrate.world import events as e
-from substrate.world.append import Draft
 from substrate.world.audit import Who
 from substrate.world.credential import Token
 from substrate.world.enrol import Enrolment, enrol_runtime, withdraw_runtime
@@ -18,6 +17,7 @@ from substrate.world.erasure import erase_as_operator
 from substrate.world.erasure_receipt import By, ErasureReceipt
 from substrate.world.house_file import ExportReport
 from substrate.world.ids import new_id
+from substrate.world.item import Draft
 from substrate.world.model import Position, Rights
 from substrate.world.principal import Engine, as_id, checked
 from substrate.world.retention import RetentionReport, apply_retention

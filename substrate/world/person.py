@@ -8,10 +8,10 @@ from uuid import UUID
 
 from substrate.errors import LegalHold, NotFound
 from substrate.world import events as e
-from substrate.world.append import Draft
 from substrate.world.credential import Credential
 from substrate.world.eraser import Erasure
 from substrate.world.ids import new_id
+from substrate.world.item import Draft
 from substrate.world.model import Scope
 from substrate.world.principal import Principal, checked
 from substrate.world.scopes import SCOPE_COLUMNS, scope_draft, scope_of

@@ -14,11 +14,12 @@ from pydantic import BaseModel, ValidationError
 
 from substrate.errors import InvalidInput, NotFound
 from substrate.settings import Settings
-from substrate.world.append import NOWHERE, Context, Draft, Item, Writer, Written
+from substrate.world.append import Writer, Written
 from substrate.world.commit import GroupCommit
 from substrate.world.credential import Credential
 from substrate.world.database import Connection, Database
 from substrate.world.events import EvidenceData
+from substrate.world.item import NOWHERE, Context, Draft, Item
 from substrate.world.model import Evidence, Memory, Position, Scope, explained, in_utc
 from substrate.world.permission import KnownRights
 

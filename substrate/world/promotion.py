@@ -12,10 +12,11 @@ from uuid import UUID
 
 from substrate.errors import Conflict, Denied, InvalidInput, NotFound, WrongState
 from substrate.world import events as e
-from substrate.world.append import Draft, Written
+from substrate.world.append import Written
 from substrate.world.events import decode
 from substrate.world.evolve import REVISABLE
 from substrate.world.ids import derived_id, new_id
+from substrate.world.item import Draft
 from substrate.world.memories import UNSET, Remembering
 from substrate.world.model import Evidence, Proposal, ProposalStatus, Source
 from substrate.world.principal import Receipt, ScopeRef, as_id, checked, evidence_fields, moment

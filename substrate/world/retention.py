@@ -17,8 +17,8 @@ from uuid import UUID
 
 from substrate.errors import SubstrateError, Unavailable
 from substrate.world import events as e
-from substrate.world.append import Context, Draft, Item
 from substrate.world.ids import new_id
+from substrate.world.item import Context, Draft, Item
 from substrate.world.model import Position, Value
 from substrate.world.principal import Engine
 

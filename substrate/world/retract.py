@@ -13,11 +13,12 @@ from uuid import UUID
 
 from substrate.errors import NotFound, StaleMemory, SubstrateError
 from substrate.world import events as e
-from substrate.world.append import Item, batches
+from substrate.world.append import batches
 from substrate.world.compensation import Case, compensations
 from substrate.world.events import Event, Payload
 from substrate.world.evolve import MEMORY_EVENTS
 from substrate.world.ids import derived_id, new_id
+from substrate.world.item import Item
 from substrate.world.model import Position
 from substrate.world.origin import By, Judgement, Marker, Markers, Origin
 from substrate.world.principal import as_id, checked, moment

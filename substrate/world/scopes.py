@@ -8,11 +8,11 @@ from uuid import UUID
 
 from substrate.errors import InvalidInput, NotFound
 from substrate.world import events as e
-from substrate.world.append import Draft
 from substrate.world.credential import Token
 from substrate.world.events import Event, Payload
 from substrate.world.evolve import evolve_scope
 from substrate.world.ids import derived_id, new_id
+from substrate.world.item import Draft
 from substrate.world.model import Position, Rights, Scope, ScopeSettings
 from substrate.world.principal import Principal, ScopeRef, as_id, checked
 

@@ -18,11 +18,11 @@ from uuid import UUID
 import psycopg
 
 from substrate.errors import Conflict, InvalidInput, NotFound, ServerUnavailable, SubstrateError
-from substrate.world.append import Draft, Item
 from substrate.world.database import Connection, Database
 from substrate.world.events import HouseImported
 from substrate.world.house_file import FIELDS, ExportReport, line_of, read_file, stored_events, write_file
 from substrate.world.ids import new_id
+from substrate.world.item import Draft, Item
 from substrate.world.model import Position
 from substrate.world.principal import Principal
 from substrate.world.replay import TABLES, HouseState, Row

@@ -11,13 +11,14 @@ from substrate.errors import NotAuthenticated, SchemaOutdated
 from substrate.settings import Settings
 from substrate.world import events as e
 from substrate.world import migrate
-from substrate.world.append import Context, Writer
+from substrate.world.append import Writer
 from substrate.world.commit import GroupCommit
 from substrate.world.credential import Credential, Token
 from substrate.world.database import Database
 from substrate.world.erasure import Erasing
 from substrate.world.hindsight import Hindsight
 from substrate.world.ids import new_id
+from substrate.world.item import Context
 from substrate.world.model import Evidence, Scope
 from substrate.world.operator import Operator
 from substrate.world.permission import KnownRights

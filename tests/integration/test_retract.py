@@ -9,7 +9,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from substrate.errors import InvalidInput, NotFound, SubstrateError
-from substrate.world.append import Item, Outcome, Writer
+from substrate.world.append import Outcome, Writer
+from substrate.world.item import Item
 from substrate.world.memories import NewMemory
 from substrate.world.model import Evidence, Source
 from substrate.world.principal import Receipt

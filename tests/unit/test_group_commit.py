@@ -15,8 +15,9 @@ import pytest
 
 from substrate.errors import Denied, NotFound, SubstrateError
 from substrate.world import commit
-from substrate.world.append import Item, Outcome, Writer, Written
+from substrate.world.append import Outcome, Writer, Written
 from substrate.world.commit import GroupCommit
+from substrate.world.item import Item
 from substrate.world.model import Position
 
 HOUSE = UUID(int=1)
