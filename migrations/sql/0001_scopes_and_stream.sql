@@ -87,7 +87,8 @@ CREATE TABLE stream_head (
     hash bytea NOT NULL,
     recorded_at timestamptz NOT NULL,
     rights_version bigint NOT NULL,
-    limited boolean NOT NULL DEFAULT false
+    limited boolean NOT NULL DEFAULT false,
+    prev_hash bytea  -- what `learn_one` found here, for the statement that moves the head to give back
 ) WITH (fillfactor = 10);
 
 CREATE TABLE events (

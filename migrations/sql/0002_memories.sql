@@ -517,17 +517,19 @@ END $$;
 
 -- `learn` for a single memory, the commonest write of all: the same, without a batch's arrays and loops, at half the cost.
 -- The head is locked, moved and hashed in one statement; if the rights changed meanwhile it is not found, hence SB001.
+-- The salt comes from the caller, who has the text anyway: the system's random numbers are slow to ask for here.
 CREATE FUNCTION learn_one(house uuid, rights bigint, event uuid, scope uuid, subject uuid, actor uuid,
                           schema_version smallint, runtime text, session text, run text, causation uuid,
-                          correlation uuid, data text, body text, occurred_at timestamptz) RETURNS place
+                          correlation uuid, data text, body text, occurred_at timestamptz, salt bytea)
+RETURNS place
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = substrate, pg_temp
 SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
-    salt bytea := uuid_send(gen_random_uuid());
     commitment bytea := sha256(salt || convert_to(body, 'UTF8'));
     fixed bytea := fixed_part(house, event, scope, subject, 1, 'MemoryLearned', schema_version, actor, runtime, session,
                               run, causation, correlation, data, occurred_at);
+    now_at bigint := microseconds(clock_timestamp());
     head record;
 BEGIN
     INSERT INTO memories (id, house_id, parent_id, key, kind, title, description, content, tags, concept_tags, category,
@@ -542,13 +544,11 @@ BEGIN
       FROM CAST(data AS jsonb) d, CAST(body AS jsonb) b;
 
     UPDATE stream_head s
-       SET seq = o.seq + 1, recorded_at = moment(o.micros),
-           hash = sha256(o.hash || fixed || int8send(o.seq + 1) || int8send(o.micros) || commitment)
-      FROM (SELECT h.house_id, h.seq, h.hash,
-                   greatest(microseconds(clock_timestamp()), microseconds(h.recorded_at) + 1) AS micros
-              FROM stream_head h WHERE h.house_id = house AND h.rights_version = rights FOR UPDATE) o
-     WHERE s.house_id = o.house_id
-    RETURNING s.seq, o.micros, o.hash AS prev_hash, s.hash INTO head;
+       SET seq = s.seq + 1, recorded_at = moment(greatest(now_at, microseconds(s.recorded_at) + 1)), prev_hash = s.hash,
+           hash = sha256(s.hash || fixed || int8send(s.seq + 1)
+                         || int8send(greatest(now_at, microseconds(s.recorded_at) + 1)) || commitment)
+     WHERE s.house_id = house AND s.rights_version = rights
+    RETURNING s.seq, s.recorded_at, s.prev_hash, s.hash INTO head;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'rights changed while the write was under way' USING ERRCODE = 'SB001';
     END IF;
@@ -557,7 +557,7 @@ BEGIN
                         session_id, run_id, causation_id, correlation_id, data, body, salt, commitment,
                         occurred_at, recorded_at, prev_hash, hash)
     VALUES (house, head.seq, event, scope, subject, 1, 'MemoryLearned', schema_version, actor, runtime, session, run,
-            causation, correlation, data, body, salt, commitment, occurred_at, moment(head.micros), head.prev_hash,
+            causation, correlation, data, body, salt, commitment, occurred_at, head.recorded_at, head.prev_hash,
             head.hash);
-    RETURN (head.seq, head.micros)::place;
+    RETURN (head.seq, microseconds(head.recorded_at))::place;
 END $$;

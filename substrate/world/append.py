@@ -55,7 +55,7 @@ class Writer:
         self._database = database
         self._rights = rights
         self._learning = database.hot("SELECT learn($1, $2, $3)")
-        self._learning_one = database.hot(f"SELECT learn_one({', '.join(f'${n}' for n in range(1, 16))})")
+        self._learning_one = database.hot(f"SELECT learn_one({', '.join(f'${n}' for n in range(1, 17))})")
 
     def write(self, items: Sequence[Item]) -> list[Outcome]:
         """One outcome an item, in order. The items' claims must not overlap; `batches` sees to that."""

@@ -45,15 +45,45 @@ class GroupCommit:
 
     def submit(self, item: Item) -> list[Written]:
         """Write the item, with whatever else is waiting. Raises what befell this item alone."""
-        waiter = _Waiter(item)
+        waiter = None
         with self._lock:
-            self._line.append(waiter)
-            # Its own signal is given too: leading begins like waiting, with one that is there already.
-            self._fill_places()
+            if self._line or self._leaders:
+                waiter = _Waiter(item)
+                self._line.append(waiter)
+                # Its own signal may be given too: leading begins like waiting, with one that is there already.
+                self._fill_places()
+            else:
+                self._leaders = 1
+                self._begin([item])
+        if waiter is None:
+            return self._write_alone(item)
         self._wait(waiter)
         if waiter.leads:
             self._lead(waiter)
-        return _result(waiter)
+        return _result(waiter.outcome)
+
+    def _write_alone(self, item: Item) -> list[Written]:
+        """With nobody about there is no need for a line."""
+        try:
+            (outcome,) = self._writer.write([item])
+        finally:
+            self._end([item])
+        return _result(outcome)
+
+    def _begin(self, items: list[Item]) -> None:
+        """What these touch is under way. Called under the lock."""
+        self._writing += len(items)
+        for item in items:
+            self._under_way |= item.claims
+
+    def _end(self, items: list[Item]) -> None:
+        """Give up the lead, and let others go."""
+        with self._lock:
+            for item in items:
+                self._under_way -= item.claims
+            self._leaders -= 1
+            self._writing -= len(items)
+            self._fill_places()
 
     def _wait(self, waiter: _Waiter) -> None:
         """Until there is an outcome, or the lead. Who is interrupted leaves the line, and hands on a lead it was given."""
@@ -93,12 +123,7 @@ class GroupCommit:
         except BaseException as error:  # noqa: BLE001 - handed to all who wait, and raised there
             # Also a KeyboardInterrupt: whoever waits must never wait for ever.
             outcomes = [error] * len(batch)
-        with self._lock:
-            for waiter in batch:
-                self._under_way -= waiter.item.claims
-            self._leaders -= 1
-            self._writing -= len(batch)
-            self._fill_places()
+        self._end([waiter.item for waiter in batch])
         for waiter, outcome in zip(batch, outcomes, strict=True):
             waiter.outcome = outcome
             if waiter is not leader:
@@ -111,15 +136,13 @@ class GroupCommit:
             batch = [leader, *free]
             taken = set(batch)
             self._line = deque(waiter for waiter in self._line if waiter not in taken)
-            self._writing += len(batch)
-            for waiter in batch:
-                self._under_way |= waiter.item.claims
+            self._begin([waiter.item for waiter in batch])
         return batch
 
 
-def _result(waiter: _Waiter) -> list[Written]:
-    if isinstance(waiter.outcome, BaseException):
-        raise waiter.outcome
-    if waiter.outcome is None:
+def _result(outcome: Outcome | BaseException | None) -> list[Written]:
+    if isinstance(outcome, BaseException):
+        raise outcome
+    if outcome is None:
         raise AssertionError("a waiter was woken without an outcome")
-    return waiter.outcome
+    return outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -105,6 +106,7 @@ class Item:
             data,
             body,
             draft.occurred_at.isoformat(),
+            f"\\x{os.urandom(16).hex()}",
         )
 
     def encoded_plain(self, number: int) -> str:

@@ -364,7 +364,7 @@ def test_a_number_taken_before_the_failure_leaves_a_hole(fresh_database: FreshDa
         change_function(
             urls, "chain_events", r"seqs\[at\] := seqs\[at\] \+ 1;", "seqs[at] := nextval('substrate.numbers');"
         )
-        change_function(urls, "learn_one", r"SET seq = o.seq \+ 1,", "SET seq = nextval('substrate.numbers'),")
+        change_function(urls, "learn_one", r"SET seq = s.seq \+ 1,", "SET seq = nextval('substrate.numbers'),")
         owner.remember("one", key="tea")
         with pytest.raises(DuplicateKey):
             owner.remember("two", key="tea")
