@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import Field
@@ -36,7 +36,7 @@ UNSET: Any = _Unset()
 class NewMemory(Given):
     """One memory of a bulk `remember_many`; the fields are those of `remember`."""
 
-    content: str
+    content: Annotated[str, Field(strict=True)]
     scope: Any = "own"
     kind: str = "fact"
     key: str | None = None
