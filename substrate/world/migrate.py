@@ -86,13 +86,6 @@ def known_revisions() -> list[str]:
     return sorted(path.name.partition("_")[0] for path in (folder() / "versions").glob("[0-9]*_*.py"))
 
 
-def current(url: str) -> str | None:
-    """The revision a database is at, seen by any role that may look; None if it has no schema of ours."""
-    engine = owner_engine(url)
-    with engine.connect() as connection:
-        return _current(connection)
-
-
 def check(found: str | None) -> None:
     """Raise unless a database at revision `found` is one this code can use."""
     _refuse_newer(found)

@@ -130,10 +130,6 @@ def _imported(database: Database) -> Iterator[Connection]:
     try:
         with database.connection() as connection, connection.transaction():
             yield connection
-    except psycopg.OperationalError as error:
-        raise ServerUnavailable(
-            f"the database went away ({error.sqlstate or type(error).__name__}); nothing was imported"
-        ) from None
     except psycopg.Error as error:
         raise _refusal(error) from None
 

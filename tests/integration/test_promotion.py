@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
 from uuid import UUID, uuid4
 
 import pytest
 
 from substrate.errors import Denied, DuplicateKey, InvalidInput, NotFound, SubstrateError, WrongState
 from substrate.world.model import Evidence
-from substrate.world.world import Agent, World
+from substrate.world.world import World
+from tests.residents import House
 
 pytestmark = pytest.mark.world
-
-
-class House(NamedTuple):
-    owner: Agent
-    kate: Agent
-    leo: Agent
-
-
-@pytest.fixture
-def house(world: World) -> House:
-    owner = world.found_house("home", "ana").owner
-    kate, leo = (world.agent(owner.issue_token(owner.create_agent(name))) for name in ("kate", "leo"))
-    return House(owner, kate, leo)
 
 
 def test_an_approved_proposal_becomes_a_memory_of_the_house(house: House) -> None:

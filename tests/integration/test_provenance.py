@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,22 +13,10 @@ from substrate.world import provenance
 from substrate.world.model import Evidence, Position, Rights, Source
 from substrate.world.principal import Receipt
 from substrate.world.provenance import Why
-from substrate.world.world import Agent, World
+from substrate.world.world import World
+from tests.residents import House
 
 pytestmark = pytest.mark.world
-
-
-class House(NamedTuple):
-    owner: Agent
-    kate: Agent
-    leo: Agent
-
-
-@pytest.fixture
-def house(world: World) -> House:
-    owner = world.found_house("home", "ana").owner
-    kate, leo = (world.agent(owner.issue_token(owner.create_agent(name))) for name in ("kate", "leo"))
-    return House(owner, kate, leo)
 
 
 def derived_from(*receipts: Receipt) -> Evidence:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -15,25 +15,9 @@ from substrate.world.memories import NewMemory
 from substrate.world.model import Evidence, Source
 from substrate.world.principal import Receipt
 from substrate.world.world import Agent, World
+from tests.residents import House
 
 pytestmark = pytest.mark.world
-
-
-class House(NamedTuple):
-    owner: Agent
-    kate: Agent
-    leo: Agent
-
-
-def furnish(world: World) -> House:
-    owner = world.found_house("home", "ana").owner
-    kate, leo = (world.agent(owner.issue_token(owner.create_agent(name))) for name in ("kate", "leo"))
-    return House(owner, kate, leo)
-
-
-@pytest.fixture
-def house(world: World) -> House:
-    return furnish(world)
 
 
 def derived_from(*receipts: Receipt) -> Evidence:

@@ -16,7 +16,8 @@ from substrate.world.model import Evidence, Source
 from substrate.world.principal import Receipt
 from substrate.world.world import Agent, World
 from tests.conftest import FreshDatabase
-from tests.integration.test_retract import furnish, visible
+from tests.integration.test_retract import visible
+from tests.residents import House
 
 pytestmark = pytest.mark.world
 
@@ -68,7 +69,7 @@ def test_retracting_and_undoing_gives_back_what_there_was(
     fresh_database: FreshDatabase, course: list[tuple[str, str, int, int]], last_first: bool
 ) -> None:
     with fresh_database() as urls, World.open(app_url=urls.app, owner_url=urls.owner) as world:
-        house = furnish(world)
+        house = House.found(world)
         known = [house.kate.within(session="good").remember("the first").memory]
         for source, what, one, other in course:
             Actor(house.kate.within(session=source), source, known).act(what, one, other)
