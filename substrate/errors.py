@@ -12,16 +12,20 @@ SubstrateError
 │   ├── IdempotencyConflict the same event id with another payload
 │   ├── DuplicateKey        an active memory of that scope has this key
 │   └── WrongState          the record's status does not allow this
+├── Misconfigured           a setting that cannot be used
+│   └── WrongDimensions     the embedder's vectors are not of the dimensions that are set
 ├── LimitExceeded           a quota or a rate of writes
 ├── LegalHold               the text is held and cannot be erased
 ├── StreamFault             the stream contradicts itself
 │   ├── UnknownEvent        an event newer than this code: upgrade
 │   └── VerificationFailed
-└── Unavailable             the database cannot be used now
+└── Unavailable             something that is needed cannot be used now
     ├── ServerUnavailable   no server could be found or started
     ├── UnsafeServer        a setting or role that would break a promise
     ├── SchemaOutdated      the database is older than the code: migrate
-    └── SchemaTooNew        the database is newer than the code: upgrade
+    ├── SchemaTooNew        the database is newer than the code: upgrade
+    └── EmbedderUnavailable no vectors now; full text goes on without them
+        └── EmbedderRefused the embeddings server answers, and does not want this request
 """
 
 from __future__ import annotations
@@ -108,6 +112,25 @@ class WrongState(Conflict):
     code = "wrong_state"
 
 
+class Misconfigured(SubstrateError):
+    """A setting is missing or cannot be used; the message names it."""
+
+    code = "misconfigured"
+
+
+class WrongDimensions(Misconfigured):
+    """The embedder's vectors do not have the dimensions that are set: they would be of another space."""
+
+    code = "wrong_dimensions"
+
+    def __init__(self, model: str, expected: int, actual: int) -> None:
+        self.expected, self.actual = expected, actual
+        super().__init__(
+            f"{model} answers with vectors of {actual} dimensions, and SUBSTRATE_EMBEDDING_DIMENSIONS is {expected};"
+            f" set it to {actual}, or set SUBSTRATE_EMBEDDING_MODEL to the model of {expected}"
+        )
+
+
 class LimitExceeded(SubstrateError):
     """A quota or a rate of writes set for this agent is used up."""
 
@@ -139,7 +162,7 @@ class VerificationFailed(StreamFault):
 
 
 class Unavailable(SubstrateError):
-    """The database cannot be used now."""
+    """The database, or something else that is needed, cannot be used now."""
 
     code = "unavailable"
 
@@ -166,3 +189,15 @@ class SchemaTooNew(Unavailable):
     """The database was migrated by a newer version of this code; upgrade this installation."""
 
     code = "schema_too_new"
+
+
+class EmbedderUnavailable(Unavailable):
+    """No vectors can be had now. Nothing is lost: full text goes on, and missing vectors are filled in later."""
+
+    code = "embedder_unavailable"
+
+
+class EmbedderRefused(EmbedderUnavailable):
+    """The embeddings server answers, and does not want this request; repeating it as it is will not help."""
+
+    code = "embedder_refused"

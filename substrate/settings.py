@@ -22,3 +22,12 @@ class Settings(BaseSettings):
     allow_unsafe_durability: bool = Field(False, description="accept a server with fsync or synchronous_commit off")
     pool_size: int = Field(20, ge=2, le=500, description="most connections one process opens")
     max_content_bytes: int = Field(65_536, ge=1, le=10_000_000, description="largest content of one memory, in UTF-8")
+    embedder: str = Field("static", description="what turns text into vectors: static, bge, http, none, or a plugin's")
+    embedding_base_url: str | None = Field(None, description="http: the server, up to where /embeddings follows")
+    embedding_model: str | None = Field(None, description="http: the model's name at the server")
+    embedding_api_key: SecretStr | None = Field(
+        None, description="http: the key; ${VARIABLE} and ${file:/path} are read"
+    )
+    embedding_dimensions: int | None = Field(None, ge=1, le=65_536, description="http: what the model answers with")
+    embedding_timeout: float = Field(30, gt=0, le=3_600, description="http: seconds until a request is given up")
+    reranker: str = Field("none", description="what reorders the best candidates: cross-encoder, none, or a plugin's")
