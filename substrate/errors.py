@@ -201,3 +201,7 @@ class EmbedderRefused(EmbedderUnavailable):
     """The embeddings server answers, and does not want this request; repeating it as it is will not help."""
 
     code = "embedder_refused"
+
+    def __init__(self, message: str, status: int) -> None:
+        self.status = status
+        super().__init__(message)
