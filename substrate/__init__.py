@@ -7,6 +7,7 @@
         ana.remember("the cat is called Miez", key="cat")
 
 | World, Agent, Operator          | open it, act as an agent, run the system |
+| Runtime, HostedAgent            | host agents, and recall from local indexes |
 | NewMemory, Evidence, Source     | what one hands in |
 | Memory, Scope, Receipt, …       | what one gets back |
 | errors                          | everything that is raised, in one tree: `substrate.errors` |
@@ -22,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from substrate import errors
     from substrate.errors import SubstrateError
+    from substrate.runtime.agent import HostedAgent
+    from substrate.runtime.runtime import Runtime
     from substrate.settings import Settings
     from substrate.world.events import Event
     from substrate.world.memories import NewMemory
@@ -35,6 +38,7 @@ __all__ = [
     "Agent",
     "Event",
     "Evidence",
+    "HostedAgent",
     "Link",
     "Memory",
     "NewMemory",
@@ -43,6 +47,7 @@ __all__ = [
     "Proposal",
     "Receipt",
     "Rights",
+    "Runtime",
     "Scope",
     "Seal",
     "Settings",
@@ -56,6 +61,7 @@ _HOME = {
     "Agent": "substrate.world.world",
     "Event": "substrate.world.events",
     "Evidence": "substrate.world.model",
+    "HostedAgent": "substrate.runtime.agent",
     "Link": "substrate.world.model",
     "Memory": "substrate.world.model",
     "NewMemory": "substrate.world.memories",
@@ -64,6 +70,7 @@ _HOME = {
     "Proposal": "substrate.world.model",
     "Receipt": "substrate.world.principal",
     "Rights": "substrate.world.model",
+    "Runtime": "substrate.runtime.runtime",
     "Scope": "substrate.world.model",
     "Seal": "substrate.world.seal",
     "Settings": "substrate.settings",

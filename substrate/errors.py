@@ -24,8 +24,10 @@ SubstrateError
     ├── UnsafeServer        a setting or role that would break a promise
     ├── SchemaOutdated      the database is older than the code: migrate
     ├── SchemaTooNew        the database is newer than the code: upgrade
-    └── EmbedderUnavailable no vectors now; full text goes on without them
-        └── EmbedderRefused the embeddings server answers, and does not want this request
+    ├── EmbedderUnavailable no vectors now; full text goes on without them
+    │   └── EmbedderRefused the embeddings server answers, and does not want this request
+    └── IndexUnavailable    a local index is missing or damaged, and being built anew
+        └── NotCaughtUp     the local index did not come to the position in time
 """
 
 from __future__ import annotations
@@ -205,3 +207,15 @@ class EmbedderRefused(EmbedderUnavailable):
     def __init__(self, message: str, status: int) -> None:
         self.status = status
         super().__init__(message)
+
+
+class IndexUnavailable(Unavailable):
+    """A local index cannot be used now. Nothing is lost: it is built anew from the stream."""
+
+    code = "index_unavailable"
+
+
+class NotCaughtUp(IndexUnavailable):
+    """The local index has not come to the position that was asked for, within the time that was given."""
+
+    code = "not_caught_up"

@@ -32,7 +32,7 @@ from substrate.world.model import Position
 from substrate.world.principal import Engine, Principal, checked
 from substrate.world.tables import SCHEMA
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+RUNTIME_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def withdraw_runtime(engine: Engine, house: UUID, name: str, *, by: Principal | 
 def role_of(connection: sqlalchemy.Connection, house: UUID, name: str) -> str:
     """The database role of a house's runtime. Roles are the whole server's, so house and database are part of it:
     two houses that both have a runtime `worker` must never share a login."""
-    if not _NAME.fullmatch(name):
+    if not RUNTIME_NAME.fullmatch(name):
         raise InvalidInput("name: a runtime's name is a letter and then up to 39 of a-z, 0-9, _ and -")
     where = f"{_scalar(connection, 'SELECT current_database()')}/{house}/{name}"
     return f"rt_{name[:40]}_{hashlib.sha256(where.encode()).hexdigest()[:16]}"

@@ -310,3 +310,12 @@ class SourceRetracted(_MemoryEvent):
     by: str
     value: str
     undoes: UUID | None = None
+
+
+# ---------------------------------------------------------------- reading
+
+
+class MemoriesRecalled(Payload):
+    """What an agent was given, where reads are audited. What it asked is not kept: the event has no text."""
+
+    given: tuple[Source, ...]

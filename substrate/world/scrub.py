@@ -18,8 +18,8 @@ from psycopg import sql
 from substrate.errors import ServerUnavailable
 from substrate.world.erasure_receipt import LATER, Store
 
-#: The tables that hold text of ours.
-WITH_TEXT = ("memories", "events", "scopes")
+#: The tables that hold text of ours, or what was made of it.
+WITH_TEXT = ("memories", "events", "scopes", "embeddings", "recall_signals")
 #: Whoever is in the middle of something may finish; a table that stays busy is reported instead.
 LOCK_TIMEOUT = "30s"
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy import (
     ARRAY,
+    REAL,
     BigInteger,
     Boolean,
     Column,
     Double,
     ForeignKey,
+    Identity,
     Index,
     Integer,
     LargeBinary,
@@ -224,4 +226,38 @@ derivations = Table(
     Column("source_version", Integer, primary_key=True, autoincrement=False),
     Index("derivations_source", "source_id"),
     Index("derivations_house", "house_id"),
+)
+
+embeddings = Table(
+    "embeddings",
+    metadata,
+    _id("memory_id"),
+    Column("space", Text, primary_key=True),
+    Column("content_version", Integer, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+)
+
+recall_signals = Table(
+    "recall_signals",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("house_id", Uuid, nullable=False),
+    Column("principal_id", Uuid, nullable=False),
+    Column("memory_id", Uuid, nullable=False),
+    Column("query", Text, nullable=False),
+    Column("score", REAL, nullable=False),
+    Column("place", SmallInteger, nullable=False),
+    Column("recalled_at", When, nullable=False),
+    Index("recall_signals_memory", "memory_id", "recalled_at"),
+    Index("recall_signals_principal", "principal_id", "recalled_at"),
+    Index("recall_signals_age", "recalled_at"),
+)
+
+runtimes = Table(
+    "runtimes",
+    metadata,
+    _id("house_id"),
+    Column("name", Text, primary_key=True),
+    Column("state", JSONB, nullable=False),
+    Column("heard_at", When, nullable=False),
 )

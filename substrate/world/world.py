@@ -102,6 +102,11 @@ class World:
         writer = Writer(database, rights)
         return cls(Engine(database, writer, GroupCommit(writer), settings, rights, owner), runtime)
 
+    @property
+    def database(self) -> Database:
+        """The connections, for what builds its indexes on them."""
+        return self._engine.database
+
     def close(self) -> None:
         self._engine.database.close()
 

@@ -10,8 +10,8 @@ import pytest
 import substrate
 
 SURFACE = [
-    "Agent", "Event", "Evidence", "Link", "Memory", "NewMemory", "Operator", "Position", "Proposal", "Receipt",
-    "Rights", "Scope", "Seal", "Settings", "Source", "SubstrateError", "World", "errors",
+    "Agent", "Event", "Evidence", "HostedAgent", "Link", "Memory", "NewMemory", "Operator", "Position", "Proposal",
+    "Receipt", "Rights", "Runtime", "Scope", "Seal", "Settings", "Source", "SubstrateError", "World", "errors",
 ]  # fmt: skip
 
 

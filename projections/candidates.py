@@ -1,0 +1,196 @@
+"""The candidates of a recall: what each index finds in the scopes that may be read, scored, and judged by the documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import apsw
+
+from projections import fulltext, recency, vector
+from projections.document import PAST
+from projections.filters import Condition, Filters
+from projections.ranking import Candidate, Mode
+from projections.reader import Reader
+from projections.sqlite import DAMAGE, rows
+from projections.terms import match_expression
+
+#: Past so many ranges one statement over all of them, filtered, is cheaper than a statement for each.
+MOST_RANGES = 24
+_LIGHT = "id, learned_at, taught_by, session, status, key, blocked"
+#: A term with something in it that full text splits at.
+_WHOLE = re.compile(r"[^\w]|_")
+
+
+class Light(NamedTuple):
+    """What ranking must know of a memory: enough to judge it, without its text."""
+
+    id: int
+    learned_at: int
+    taught_by: bytes
+    session: str | None
+    status: str
+    key: str | None
+    blocked: int
+
+
+@dataclass(slots=True)
+class Found:
+    """The candidates by number, what the documents say of them, and how many each source gave."""
+
+    candidates: dict[int, Candidate] = field(default_factory=dict)
+    light: dict[int, Light] = field(default_factory=dict)
+    sources: dict[str, int] = field(default_factory=dict)
+    #: Whether a source had more than it was asked for, and something it gave was not to be used.
+    short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search: for what, by which sources, where, and how many of each."""
+
+    terms: Sequence[str]
+    vector: bytes | None
+    mode: Mode
+    scopes: Sequence[int]
+    filters: Filters
+    condition: Condition
+    most: int
+
+
+Report = Callable[[str, BaseException], None]
+
+
+def find(reader: Reader, search: Search, report: Report) -> Found:
+    """Ask every source, each guarded: one that is damaged is reported, and the others answer."""
+    found = Found()
+    sources: list[tuple[str, Callable[[apsw.Connection, Search], Iterable[tuple[int, str, float]]]]] = []
+    if search.mode != "vector" and search.terms:
+        sources.append(("fulltext", _by_text))
+    if search.mode != "keyword" and search.vector is not None:
+        sources.append(("vector", _by_vector))
+    if search.mode == "hybrid" and search.filters.live:
+        sources.append(("recency", _by_time))
+    full = False
+    for name, ask in sources:
+        if name in reader.lacks:
+            continue
+        try:
+            hits = list(ask(reader.db, search))
+        except DAMAGE as error:
+            report(name, error)
+            continue
+        found.sources[name] = len(hits)
+        full = full or len(hits) >= search.most
+        for ident, source, score in hits:
+            candidate = found.candidates.setdefault(ident & ~PAST, Candidate(ident & ~PAST))
+            if source == "text":
+                candidate.text = score
+            elif source == "vector":
+                candidate.vector = score
+    wanted = len(found.candidates)
+    judge(reader.db, search.filters, found)
+    found.short = full and len(found.candidates) < wanted
+    return found
+
+
+def judge(db: apsw.Connection, filters: Filters, found: Found) -> None:
+    """Keep the candidates that the documents know and that are what the index took them for."""
+    found.light.update((one.id, one) for one in light(db, found.candidates))
+    for ident in list(found.candidates):
+        known = found.light.get(ident)
+        if known is None or known.blocked or not allowed(known.status, filters):
+            del found.candidates[ident]
+            continue
+        describe(found.candidates[ident], known)
+
+
+def describe(candidate: Candidate, known: Light) -> None:
+    candidate.learned_at, candidate.taught_by, candidate.session = (
+        known.learned_at / 1e6,
+        known.taught_by,
+        known.session,
+    )
+
+
+def allowed(status: str, filters: Filters) -> bool:
+    return status != "erased" and (filters.status is None or filters.status == status)
+
+
+def light(db: apsw.Connection, idents: Iterable[int]) -> list[Light]:
+    """The light rows of these numbers, as far as they are there."""
+    # As text and not as parameters: they are our own numbers, and a hundred bindings cost more than the look-ups.
+    numbers = ", ".join(map(str, idents))
+    return [Light._make(row) for row in rows(db, f"SELECT {_LIGHT} FROM main.memories WHERE id IN ({numbers})")]
+
+
+def _by_text(db: apsw.Connection, search: Search) -> Iterable[tuple[int, str, float]]:
+    hits = _text_search(db, search, match_expression(search.terms))
+    yield from ((ident, "text", score) for ident, score in hits)
+    best = max((score for _, score in hits), default=1.0)
+    for term in search.terms:
+        # Where there are hits enough, only what full text must have split is worth a second look.
+        if (len(hits) < search.most or _WHOLE.search(term)) and not _text_search(
+            db, search, match_expression([term]), 1
+        ):
+            yield from ((ident, "text", best) for ident in _by_substring(db, search, term))
+
+
+def _text_search(
+    db: apsw.Connection, search: Search, expression: str, most: int | None = None
+) -> list[tuple[int, float]]:
+    ranges, clause = search.filters.ranges(search.scopes), search.condition.holds_for("words.rowid")
+    if len(ranges) > MOST_RANGES:
+        numbers = ", ".join(str(low >> 32) for low, _ in ranges)
+        clause, ranges = clause._replace(sql=f"AND words.rowid >> 32 IN ({numbers}) {clause.sql}"), [(0, 2**63 - 1)]
+    return fulltext.search(db, expression, ranges, clause, most or search.most)
+
+
+def _by_substring(db: apsw.Connection, search: Search, term: str) -> list[int]:
+    """Memories of these scopes that have the term somewhere inside: an address, a part of a word."""
+    pattern = "%" + re.sub(r"([\\%_])", r"\\\1", term) + "%"
+    found: list[int] = []
+    for scope in search.scopes:
+        low = scope << 33
+        status = "" if search.filters.past else "AND d.status = 'active'"
+        found += (
+            ident
+            for (ident,) in rows(
+                db,
+                "SELECT d.id FROM main.memories d WHERE d.id BETWEEN ? AND ? AND NOT d.blocked"
+                f" AND (d.content LIKE ? ESCAPE '\\' OR d.title LIKE ? ESCAPE '\\' OR d.key LIKE ? ESCAPE '\\'"
+                f" OR d.quotes LIKE ? ESCAPE '\\') {status} {search.condition.sql} ORDER BY d.id DESC LIMIT {search.most}",
+                (low, low + PAST - 1, *[pattern] * 4, *search.condition.values),
+            )
+        )
+    return found[: search.most]
+
+
+def _by_vector(db: apsw.Connection, search: Search) -> Iterable[tuple[int, str, float]]:
+    assert search.vector is not None  # noqa: S101 - for the type checker; asked only with one
+    clause = search.condition.among("rowid", search.filters.ranges(search.scopes))
+    halves = [past for past, wanted in ((0, search.filters.live), (1, search.filters.past)) if wanted]
+    places = [number << 1 | past for number in search.scopes for past in halves]
+    hits = vector.search(db, search.vector, places, clause, search.most)
+    return ((ident, "vector", score) for ident, score in hits)
+
+
+def _by_time(db: apsw.Connection, search: Search) -> Iterable[tuple[int, str, float]]:
+    hits = recency.search(db, search.scopes, search.condition.holds_for("recent.id"), search.most)
+    return ((ident, "time", float(at)) for ident, at in hits)
+
+
+def neighbours_in_session(db: apsw.Connection, one: Light) -> tuple[int | None, int | None]:
+    """What was learned just before and just after a memory in its session, in the same scope."""
+    low = one.id >> 33 << 33
+    ((before,),) = rows(
+        db, "SELECT max(id) FROM main.memories WHERE session = ? AND id >= ? AND id < ?", (one.session, low, one.id)
+    )
+    ((after,),) = rows(
+        db,
+        "SELECT min(id) FROM main.memories WHERE session = ? AND id > ? AND id < ?",
+        (one.session, one.id, low + PAST),
+    )
+    return before, after

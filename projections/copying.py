@@ -1,0 +1,273 @@
+"""Copying a part of the stream into index files: the one way in which rows come into them, by tail and by rebuild alike.
+
+Each file has its own checkpoint, and the documents come first: the others are made of them. A file that is behind is
+given the events it lacks and the memories as they are now; where these are further than the events, it only arrives at
+the same rows sooner.
+
+A scope that a file begins to hold is filled from the beginning of the stream up to the checkpoint, page by page. Until it
+is whole, the file's ordinary pages pass it by, and no recall is served from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+import apsw
+
+from projections import documents
+from projections.document import PAST, Document
+from projections.files import Checkpoint, IndexFile
+from projections.fold import DeadLetter, Folded, fold
+from projections.projection import Batch, Projection
+from projections.sqlite import DAMAGE, rows
+from substrate.errors import IndexUnavailable, StreamFault
+from substrate.world.evolve import MEMORY_EVENTS
+from substrate.world.replica import Mark, Replica, StoredEvent
+
+#: Events of one transaction: it holds the file's write lock, and what it reads from the database is held in memory.
+PAGE = 2_000
+
+
+class Damaged(IndexUnavailable):
+    """An index file is not what it was; `name` is its projection."""
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        self.name = name
+        super().__init__(f"the {name} index cannot be used ({type(error).__name__}); it is built anew from the stream")
+
+
+class LogChanged(StreamFault):
+    """The stream is not the one that the index was made of: it was restored or rewritten."""
+
+
+class Target:
+    """A projection and the file it writes."""
+
+    __slots__ = ("file", "projection")
+
+    def __init__(self, projection: Projection, file: IndexFile) -> None:
+        self.projection = projection
+        self.file = file
+
+    @property
+    def name(self) -> str:
+        return self.projection.name
+
+    @contextmanager
+    def guarded(self) -> Iterator[apsw.Connection]:
+        """What goes wrong in here with the file is told by its name."""
+        try:
+            yield self.file.db
+        except DAMAGE as error:
+            raise Damaged(self.name, error) from error
+
+
+class Copier:
+    """Brings a set of files up to the stream. The first target is the documents."""
+
+    def __init__(self, house: UUID, targets: Sequence[Target]) -> None:
+        self.house = house
+        self.targets = targets
+        self.documents = targets[0].file
+        #: Set once something was erased, until no byte of it is left.
+        self.must_forget = False
+
+    # -------------------------------------------------------------- the stream
+
+    def checkpoints(self) -> dict[str, Checkpoint]:
+        found = {}
+        for target in self.targets:
+            with target.guarded():
+                found[target.name] = target.file.checkpoint()
+        return found
+
+    def check_log(self, replica: Replica) -> Mark:
+        """Where the stream stands. Raises `LogChanged` if any file was made of another one."""
+        marks: dict[int, Mark] = {}
+        for name, (seq, seen) in self.checkpoints().items():
+            mark = marks.get(seq) or replica.mark(seq)
+            marks[seq] = mark
+            if seq > mark.head or (seen is not None and mark.hash_after != seen):
+                raise LogChanged(
+                    f"the {name} index was made of another stream of house {self.house} (at {seq}); it is built anew"
+                )
+        return max(marks.values(), key=lambda mark: mark.head)
+
+    def follow(self, replica: Replica, mark: Mark, *, page: int = PAGE) -> Iterator[int]:
+        """Copy what lies between the checkpoints and the mark. Yields the position after each page."""
+        while True:
+            low = min(checkpoint.seq for checkpoint in self.checkpoints().values())
+            if low >= mark.head:
+                return
+            scopes = {copied.scope for target in self.targets for copied in target.file.replicated().values()}
+            events = replica.events(sorted(scopes), low, mark.head, page)
+            # Whatever is not among a page that is not full was not for us: the checkpoint moves over it.
+            full = len(events) == page
+            through, seen = (events[-1].seq, events[-1].hash) if full else (mark.head, mark.hash)
+            self.apply(events, through, seen)
+            yield through
+
+    def apply(self, events: Sequence[StoredEvent], through: int, seen: bytes) -> None:
+        """Apply a stretch that ends at `through`, to each file what it lacks of it, one transaction a file."""
+        folded: Mapping[bytes, Document] = {}
+        for target in self.targets:
+            with target.guarded(), target.file.writing() as checkpoint:
+                if checkpoint.seq < through:
+                    folded = self.write(target, events, checkpoint.seq, folded)
+                    target.file.advance(through, seen)
+
+    def write(
+        self, target: Target, events: Sequence[StoredEvent], after: int, folded: Mapping[bytes, Document],
+        only: Iterable[bytes] | None = None,
+    ) -> Mapping[bytes, Document]:  # fmt: skip
+        """Write the rows of the events after a position, in the transaction that is open; of whole scopes, or of `only`.
+
+        `folded` is what the documents made of the same stretch; whoever is first makes it, and returns it.
+        """
+        numbers = {copied.scope.bytes: copied for copied in target.file.replicated().values()}
+        held = set(only) if only is not None else {scope for scope, copied in numbers.items() if copied.through is None}
+        todo = [event for event in events if event.seq > after and event.scope_id in held]
+        if not todo:
+            return folded
+        if target.file is self.documents:
+            found = self._fold(todo, {scope: copied.number for scope, copied in numbers.items()})
+            folded = found.documents
+            target.file.bury(found.dead)
+            self._apply(target, todo, list(folded.values()), after)
+        else:
+            self._apply(target, todo, self._touched(todo, folded), after)
+        self.must_forget = self.must_forget or any(event.type == "MemoryErased" for event in todo)
+        return folded
+
+    def _fold(self, events: Sequence[StoredEvent], numbers: Mapping[bytes, int]) -> Folded:
+        return fold(self.house, events, numbers, lambda uuids: documents.load(self.documents.db, uuids))
+
+    def _touched(self, events: Sequence[StoredEvent], folded: Mapping[bytes, Document]) -> list[Document]:
+        touched = dict.fromkeys(event.subject_id for event in events if event.type in MEMORY_EVENTS)
+        missing = [uuid for uuid in touched if uuid not in folded]
+        loaded = documents.load(self.documents.db, missing) if missing else {}
+        return [found for uuid in touched if (found := folded.get(uuid) or loaded.get(uuid)) is not None]
+
+    def _apply(self, target: Target, events: Sequence[StoredEvent], touched: Sequence[Document], after: int) -> None:
+        new = [d for d in touched if d.id & PAST - 1 > after]
+        changed = [d for d in touched if d.id & PAST - 1 <= after] if len(new) < len(touched) else []
+        try:
+            target.projection.apply(target.file.db, Batch(self.house, events, new, changed))
+        except apsw.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 - a projection of somebody else may raise anything
+            self._apply_singly(target, events, touched, error)
+
+    def _apply_singly(
+        self, target: Target, events: Sequence[StoredEvent], touched: Sequence[Document], error: Exception
+    ) -> None:
+        """One that cannot be applied must not hold up the others. The batch may have been half done, so as changes."""
+        db = target.file.db
+        for document in touched:
+            own = [event for event in events if event.subject_id == document.uuid]
+            try:
+                with db:
+                    target.projection.apply(db, Batch(self.house, own, [], [document]))
+            except apsw.Error:
+                raise
+            except Exception as fault:  # noqa: BLE001
+                error = fault
+                target.file.bury([DeadLetter(own[-1].seq, document.uuid, own[-1].type, type(error).__name__)])
+
+    # -------------------------------------------------------------- scopes
+
+    def hold(self, wanted: Mapping[UUID, int]) -> None:
+        """Hold just these scopes (with their numbers): others are removed, new ones are filled by `backfill`."""
+        for target in self.targets:
+            with target.guarded(), target.file.writing():
+                held = target.file.replicated()
+                for scope, copied in held.items():
+                    if scope not in wanted:
+                        target.projection.purge(target.file.db, copied.number)
+                        target.file.drop_scope(scope)
+                        self.must_forget = True
+                for scope, number in wanted.items():
+                    if scope not in held:
+                        target.file.add_scope(scope, number, 0)
+
+    def backfill(self, replica: Replica, *, page: int = PAGE, on_page: Callable[[int], None] | None = None) -> None:
+        """Fill the scopes that are not whole yet, each up to its file's checkpoint."""
+        while True:
+            unfinished = [
+                (copied, target)
+                for target in self.targets
+                for copied in target.file.replicated().values()
+                if copied.through is not None
+            ]
+            if not unfinished:
+                return
+            scope = unfinished[0][0].scope
+            self._backfill_page(
+                replica, scope, [target for copied, target in unfinished if copied.scope == scope], page
+            )
+            if on_page is not None:
+                on_page(len(unfinished))
+
+    def _backfill_page(self, replica: Replica, scope: UUID, targets: Sequence[Target], page: int) -> None:
+        low = min(target.file.replicated()[scope].through or 0 for target in targets)
+        last = max(target.file.checkpoint().seq for target in targets)
+        events = replica.events([scope], low, last, page)
+        through = events[-1].seq if len(events) == page else last
+        folded: Mapping[bytes, Document] = {}
+        for target in targets:
+            with target.guarded(), target.file.writing() as checkpoint:
+                copied = target.file.replicated().get(scope)
+                if copied is None or copied.through is None:
+                    continue  # another process was faster
+                own = [event for event in events if event.seq <= checkpoint.seq]
+                if copied.through <= through:
+                    folded = self.write(target, own, copied.through, folded, only=[scope.bytes])
+                # Whole only if nothing of it lies between what was read and where the file is now.
+                reached = min(max(copied.through, through), checkpoint.seq)
+                target.file.set_through(scope, None if reached >= checkpoint.seq else reached)
+
+    # -------------------------------------------------------------- single memories
+
+    def refold(self, replica: Replica, memories: Sequence[UUID]) -> list[DeadLetter]:
+        """Make these memories anew from all their events, in every file; what is no longer there is removed."""
+        through = self.documents.checkpoint().seq
+        events = replica.events_of(memories, through)
+        uuids = [memory.bytes for memory in memories]
+        with self.targets[0].guarded(), self.documents.writing():
+            numbers = {
+                one.scope.bytes: one.number for one in self.documents.replicated().values() if one.through is None
+            }
+            events = [event for event in events if event.scope_id in numbers]
+            before = documents.load(self.documents.db, uuids)
+            # Every memory is folded from nothing, whatever is here of it.
+            found = fold(self.house, events, numbers, lambda _: {})
+            gone = [one for uuid, one in before.items() if uuid not in found.documents]
+            self.documents.db.executemany("DELETE FROM memories WHERE uuid = ?", [(one.uuid,) for one in gone])
+            self.documents.unbury(uuids)
+            self.documents.bury(found.dead)
+            made = list(found.documents.values())
+            self.targets[0].projection.apply(self.documents.db, Batch(self.house, events, [], made))
+        # What is gone is handed on as if it had been erased, so that it leaves no row.
+        removed = [one._replace(status="erased", content=None, title=None, description=None) for one in gone]
+        for target in self.targets[1:]:
+            with target.guarded(), target.file.writing():
+                target.file.unbury(uuids)
+                target.projection.apply(target.file.db, Batch(self.house, events, [], [*made, *removed]))
+        self.must_forget = self.must_forget or bool(removed)
+        return found.dead
+
+    # -------------------------------------------------------------- erasure
+
+    def forget_for_good(self) -> None:
+        """Leave no byte of what was erased in any file. Called again until it is done: a reader may be in the way."""
+        if not self.must_forget:
+            return
+        done = True
+        for target in self.targets:
+            with target.guarded() as db:
+                target.projection.forget_for_good(db)
+                ((busy, *_),) = rows(db, "PRAGMA wal_checkpoint(TRUNCATE)")
+                done = done and not busy
+        self.must_forget = not done

@@ -1,0 +1,139 @@
+"""From events to documents: what a stretch of the stream makes of the memories it touches.
+
+Most events of a stream are memories that are learned, and a rebuild folds millions of them. So these are read straight
+into a row. All others go by way of `evolve`, which alone knows what an event does; a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from projections.document import Document, check_of, document_id, document_of, listed, memory_of
+from substrate.errors import SubstrateError, UnknownEvent
+from substrate.world.events import REGISTRY, MemoryLearned
+from substrate.world.evolve import MEMORY_EVENTS, evolve
+from substrate.world.model import explained
+from substrate.world.replica import StoredEvent, to_micros
+
+#: What is already there of some memories, by id.
+Load = Callable[[Sequence[bytes]], Mapping[bytes, Document]]
+
+
+class DeadLetter(NamedTuple):
+    """An event that could not be applied. It blocks its memory, and the rest goes on."""
+
+    seq: int
+    subject: bytes
+    type: str
+    error: str
+
+
+@dataclass(slots=True)
+class Folded:
+    """The memories that a stretch touched, as they are after it, and the events that could not be applied."""
+
+    documents: dict[bytes, Document] = field(default_factory=dict)
+    dead: list[DeadLetter] = field(default_factory=list)
+
+
+def fold(house: UUID, events: Iterable[StoredEvent], numbers: Mapping[bytes, int], load: Load) -> Folded:
+    """Apply the events in order. `numbers` are those of the scopes; `load` gives the memories that are known already.
+
+    Raises `UnknownEvent` for an event that is newer than this code: it is never skipped.
+    """
+    folded = Folded()
+    documents = folded.documents
+    known: dict[bytes, Document] | None = None
+    events = list(events)
+    for event in events:
+        if event.type not in MEMORY_EVENTS:
+            if event.type not in REGISTRY:
+                event.decoded(house)  # raises: it is newer than this code
+            continue
+        if event.type == "MemoryLearned" and event.schema_version == MemoryLearned.schema_version:
+            try:
+                documents[event.subject_id] = _learned(event, numbers[event.scope_id])
+                continue
+            except (ValueError, TypeError, KeyError, AttributeError):
+                pass  # the long way says what is wrong with it
+        if known is None:
+            known = dict(load([e.subject_id for e in events if e.type != "MemoryLearned" and e.type in MEMORY_EVENTS]))
+        before = documents.get(event.subject_id) or known.get(event.subject_id)
+        try:
+            documents[event.subject_id] = _evolved(house, event, before, numbers)
+        except UnknownEvent:
+            raise
+        except (SubstrateError, ValidationError, ValueError, TypeError, KeyError) as error:
+            folded.dead.append(DeadLetter(event.seq, event.subject_id, event.type, _said(error)))
+            if before is not None:
+                # An erasure is obeyed whatever else is wrong with the memory.
+                documents[event.subject_id] = (
+                    _without_text(before) if event.type == "MemoryErased" else before._replace(blocked=1)
+                )
+    return folded
+
+
+def _learned(event: StoredEvent, number: int) -> Document:
+    """A new memory, straight from its event. Keep in step with `evolve._born`."""
+    data = from_json(event.data)
+    body = from_json(event.body) if event.body is not None else {}
+    get = data.get
+    tier = get("tier", "warm")
+    content, title, description, key = (
+        body.get("content"), body.get("title"), body.get("description"), body.get("key"),
+    )  # fmt: skip
+    quote = body.get("quote")
+    return Document(
+        document_id(number, event.seq), event.subject_id, 1, 1, "active", get("kind", "fact"), get("category", "core"), tier,
+        key, title, description, content, listed(body.get("tags", ())), listed(body.get("concept_tags", ())),
+        get("confidence"), _micros(get("valid_from")), _micros(get("valid_to")), _micros(get("point_in_time")), _micros(get("expires_at")), None, event.actor_id, 0, 0, event.occurred_at, event.occurred_at, event.session_id,
+        listed((quote,)) if quote else None,
+        check_of(event.subject_id, 1, "active", tier, content, title, description, key), 0,
+    )  # fmt: skip
+
+
+def _evolved(house: UUID, event: StoredEvent, before: Document | None, numbers: Mapping[bytes, int]) -> Document:
+    if before is not None and before.blocked:
+        raise ValueError("an earlier event of this memory could not be applied")
+    decoded = event.decoded(house)
+    state = None if before is None else memory_of(before, house, decoded.scope_id)
+    after = evolve(state, decoded)
+    quote = getattr(decoded.payload, "quote", None)
+    if before is None:
+        return document_of(
+            after, document_id(numbers[event.scope_id], event.seq), session=event.session_id,
+            quotes=listed((quote,)) if quote else None,
+        )  # fmt: skip
+    quotes = before.quotes
+    if after.status == "erased":
+        quotes = None
+    elif quote:
+        quotes = listed([*(json.loads(quotes) if quotes else []), quote])
+    return document_of(after, before.id, session=before.session, quotes=quotes)
+
+
+def _without_text(document: Document) -> Document:
+    d = document._replace(
+        status="erased", content=None, title=None, description=None, key=None, tags=None, concept_tags=None,
+        quotes=None, blocked=1,
+    )  # fmt: skip
+    return d._replace(checked=check_of(d.uuid, d.version, d.status, d.tier, None, None, None, None))
+
+
+def _micros(text: Any) -> int | None:
+    return None if text is None else to_micros(datetime.fromisoformat(text))
+
+
+def _said(error: Exception) -> str:
+    """What was wrong, without the value that was wrong: it may be somebody's text."""
+    if isinstance(error, ValidationError):
+        error = explained(error)
+    return f"{type(error).__name__}: {error}"[:500] if isinstance(error, SubstrateError) else type(error).__name__

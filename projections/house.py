@@ -1,0 +1,369 @@
+"""The indexes of one house in one runtime: kept up with the stream, built anew where they must be, and read.
+
+Everything that writes goes through here, one thread at a time; several processes may share the folder. What is found
+wrong with a file (gone, damaged, of another version, of another log) is built anew without help.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from uuid import UUID
+
+from projections.copying import Copier, Damaged, LogChanged, Target
+from projections.documents import Documents
+from projections.embedding.providers import Embedder
+from projections.embedding.space import Space
+from projections.files import IndexFile
+from projections.filling import Filler
+from projections.folder import Folder, Manifest, Occupied
+from projections.fulltext import Fulltext
+from projections.graph import Graph
+from projections.hot import Hot
+from projections.projection import Projection, plugins
+from projections.reader import Readers
+from projections.rebuild import Builder, Progress, RebuildReport, is_of
+from projections.recency import Recency
+from projections.sqlite import DAMAGE
+from projections.vector import Vector
+from substrate.errors import NotCaughtUp, NotFound
+from substrate.world.credential import Credential
+from substrate.world.database import Database
+from substrate.world.replica import Mark, Reached, Replica
+
+log = logging.getLogger(__name__)
+
+#: How often the names of scopes and agents are asked for again: a new name is no change of rights.
+NAMES_FOR = 60.0
+
+
+class ProjectionStatus(NamedTuple):
+    """How one projection is."""
+
+    name: str
+    version: int
+    file: str | None
+    position: int
+    lag: int
+    pending: int
+    dead_letters: int
+    scopes: int
+    bytes: int
+    fault: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What one credential reaches, as it was last heard, and the names it may know."""
+
+    reached: Reached
+    names: dict[UUID, str]
+
+
+class HouseIndexes:
+    """One house's folder of indexes, for the agents that this runtime hosts."""
+
+    def __init__(self, database: Database, house: UUID, folder: Folder, embedder: Embedder | None = None) -> None:
+        self.house = house
+        self.folder = folder
+        self.embedder = embedder
+        self._database = database
+        self.projections = standard_projections(embedder.space if embedder else None)
+        self.readers = Readers(folder, tuple(p.name for p in self.projections), lambda: self.faults)
+        self._lock = threading.RLock()
+        self._moved = threading.Condition()
+        self._opened: tuple[dict[str, str], Copier] | None = None
+        self._faults: dict[str, tuple[str | None, str]] = {}
+        self._rights_version: int | None = None
+        self._hosted: tuple[Credential, ...] = ()
+        self._known: dict[Credential, Known] = {}
+        self._names_at = 0.0
+        self._position = 0
+        #: When the stream was last heard, by the monotonic clock; None before the first time.
+        self.heard_at: float | None = None
+        self.head = 0
+
+    # -------------------------------------------------------------- whom it is for
+
+    def host(self, who: Credential) -> None:
+        """Keep what this agent reads, too."""
+        self.folder.host(who)
+
+    def known(self, who: Credential) -> Known | None:
+        """What was last heard of this credential's rights; None if it was never asked about."""
+        return self._known.get(who)
+
+    def replica(self) -> Replica:
+        """The house as all hosted agents see it together."""
+        return Replica(self._database, self.house, self.folder.manifest().credentials(self.house))
+
+    @property
+    def position(self) -> int:
+        """How far the indexes have come with the stream."""
+        return self._position
+
+    # -------------------------------------------------------------- keeping up
+
+    def step(self) -> int:
+        """Catch up with the stream once, as far as the files can be used. Returns the position reached.
+
+        What cannot be used is in `faults` afterwards; `heal` builds it anew.
+        """
+        with self._lock:
+            manifest = self.folder.manifest()
+            replica = Replica(self._database, self.house, manifest.credentials(self.house))
+            copier = self._copier(manifest)
+            try:
+                mark = self._listen(replica, copier)
+                if copier is not None:
+                    self._hold(copier)
+                    copier.backfill(replica)
+                    for through in copier.follow(replica, mark):
+                        self._arrive(through)
+                    copier.forget_for_good()
+                    self._arrive(mark.head)
+            except Damaged as damaged:
+                self.report_damage(damaged.name, str(damaged))
+            except LogChanged as changed:
+                for projection in self.projections:
+                    self.report_damage(projection.name, str(changed))
+            return self._position
+
+    def _listen(self, replica: Replica, copier: Copier | None) -> Mark:
+        """Where the stream stands, and who may read what, if that has changed."""
+        try:
+            mark = copier.check_log(replica) if copier is not None else replica.mark()
+        except NotFound:
+            # None of the agents reads anything any more: fail closed, and give up what is here.
+            self._known = {who: Known(Reached({}, None), {}) for who in replica.credentials}
+            self._rights_version = None
+            if copier is not None:
+                copier.hold({})
+                copier.forget_for_good()
+            raise
+        fresh = mark.rights_version == self._rights_version and replica.credentials == self._hosted
+        if not fresh or time.monotonic() - self._names_at > NAMES_FOR:
+            reached = replica.reached()
+            self._known = {
+                who: Known(found, replica.names(who) if found.scopes else {}) for who, found in reached.items()
+            }
+            self._rights_version, self._hosted = mark.rights_version, replica.credentials
+            self._names_at = time.monotonic()
+        self.heard_at, self.head = time.monotonic(), mark.head
+        return mark
+
+    def _wanted(self) -> dict[UUID, int]:
+        return {s.id: s.number for known in self._known.values() for s in known.reached.readable}
+
+    def _hold(self, copier: Copier) -> None:
+        wanted = self._wanted()
+        if any(set(target.file.replicated()) != set(wanted) for target in copier.targets):
+            copier.hold(wanted)
+
+    def _arrive(self, through: int) -> None:
+        with self._moved:
+            self._position = through
+            self._moved.notify_all()
+
+    def catch_up(self, seq: int, timeout: float = 10.0) -> None:
+        """Return once every index holds the stream up to `seq`. Raises `NotCaughtUp`."""
+        deadline = time.monotonic() + timeout
+        while True:
+            reached = self.step()
+            if self.faults:
+                self.heal()
+            elif reached >= seq:
+                return
+            if time.monotonic() >= deadline:
+                raise NotCaughtUp(
+                    f"the local index is at {reached}, and {seq} was asked for; it did not come within {timeout:g} s"
+                )
+
+    # -------------------------------------------------------------- files
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """What is wrong with which projection. A fault is one of a file: it ends when another file takes its place."""
+        files = self.folder.manifest().files
+        return {name: why for name, (file, why) in list(self._faults.items()) if files.get(name) == file}
+
+    def report_damage(self, name: str, why: str) -> None:
+        """Somebody found that a file cannot be used."""
+        if name not in self.faults:
+            log.warning("house %s: %s", self.house, why)
+        self._faults[name] = (self.folder.manifest().files.get(name), why)
+
+    def _copier(self, manifest: Manifest) -> Copier | None:
+        """The files in use, opened for writing, as far as they can be used; None if the documents cannot."""
+        self._notice_missing(manifest)
+        usable = {name: file for name, file in manifest.files.items() if name not in self.faults}
+        if self._opened is not None:
+            if self._opened[0] == usable:
+                return self._opened[1]
+            self._close_files()
+        targets = [
+            Target(projection, file)
+            for projection in self.projections
+            if (file := self._open(projection, manifest)) is not None
+        ]
+        if not targets or targets[0].name != "documents":
+            for target in targets:
+                target.file.close()
+            return None
+        for target in targets:
+            self.folder.hold(target.file.path)
+        self._opened = ({target.name: target.file.path.name for target in targets}, Copier(self.house, targets))
+        return self._opened[1]
+
+    def _notice_missing(self, manifest: Manifest) -> None:
+        for target in self._opened[1].targets if self._opened is not None else ():
+            if target.file.replaced and manifest.files.get(target.name) == target.file.path.name:
+                self.report_damage(target.name, f"the file of the {target.name} index is gone; it is built anew")
+
+    def _open(self, projection: Projection, manifest: Manifest) -> IndexFile | None:
+        name = projection.name
+        if name not in manifest.files:
+            self._faults[name] = (None, f"the {name} index is not built yet")
+        if name in self.faults:
+            return None
+        try:
+            file = IndexFile.open(self.folder.path / manifest.files[name])
+            if is_of(file, self.house, projection):
+                return file
+            file.close()
+            self.report_damage(name, f"the {name} index is of another version; it is built anew")
+        except DAMAGE as error:
+            self.report_damage(name, str(Damaged(name, error)))
+        return None
+
+    def _close_files(self) -> None:
+        if self._opened is None:
+            return
+        for target in self._opened[1].targets:
+            target.file.close()
+            self.folder.let_go(target.file.path)
+        self._opened = None
+
+    # -------------------------------------------------------------- building anew
+
+    def heal(self, on_progress: Callable[[Progress], None] | None = None) -> RebuildReport | None:
+        """Build anew what is at fault, if anything is. Another process that is at it already is let finish."""
+        faulty = list(self.faults)
+        if not faulty:
+            return None
+        log.info("house %s: building %s anew", self.house, ", ".join(faulty))
+        try:
+            return self.rebuild(faulty, on_progress)
+        except Occupied:
+            with self.folder.locked("rebuild"):  # wait for who is at it
+                return None
+
+    def rebuild(
+        self, names: Sequence[str] = (), on_progress: Callable[[Progress], None] | None = None
+    ) -> RebuildReport:
+        """Build these projections (all, if none is named) anew from the stream, beside those in use, and switch.
+
+        Readers and writers go on meanwhile. Raises `IndexUnavailable` where another process is rebuilding.
+        """
+        chosen = self._chosen(names)
+        replica = self.replica()
+        scopes = {scope.id: scope.number for found in replica.reached().values() for scope in found.readable}
+        report = Builder(self.folder, replica, chosen, on_progress).run(scopes)
+        with self._lock:
+            self._close_files()
+        self.readers.drop()
+        self.folder.sweep()
+        return report
+
+    def _chosen(self, names: Sequence[str]) -> list[Projection]:
+        known = {projection.name: projection for projection in self.projections}
+        for name in names:
+            if name not in known:
+                raise NotFound("projection", f"{name!r} (there is {', '.join(known)})")
+        # The documents with everything: the others are made of them.
+        return [p for p in self.projections if not names or p.name in names or p.name == "documents"]
+
+    # -------------------------------------------------------------- vectors
+
+    def fill_vectors(self, *, stop: Callable[[], bool] = lambda: False) -> int:
+        """Fill in the vectors that are missing. Raises `EmbedderUnavailable` where they cannot be had now."""
+        if not {"documents", "vector"} <= set(self.folder.manifest().files) - set(self.faults):
+            return 0
+        # With connections of its own: an embedder may take its time, and the stream goes on meanwhile.
+        with self._own_files("documents", "vector") as (docs, vectors):
+            projection = next(p for p in self.projections if p.name == "vector")
+            target = Target(projection, vectors)
+            try:
+                return Filler(self.replica(), docs, target, self.embedder).fill(stop=stop)
+            except Damaged as damaged:
+                self.report_damage(damaged.name, str(damaged))
+                return 0
+
+    @contextmanager
+    def _own_files(self, *names: str) -> Iterator[list[IndexFile]]:
+        with ExitStack() as stack:
+            opened = []
+            for name in names:
+                path = self.folder.path / self.folder.manifest().files[name]
+                self.folder.hold(path)
+                stack.callback(self.folder.let_go, path)
+                opened.append(IndexFile.open(path))
+                stack.callback(opened[-1].close)
+            yield opened
+
+    # -------------------------------------------------------------- dead letters
+
+    def retry_dead_letters(self) -> int:
+        """Try the memories that are blocked once more, from all their events. Returns how many still are."""
+        with self._lock:
+            copier = self._copier(self.folder.manifest())
+            if copier is None:
+                return 0
+            subjects = {letter.subject for target in copier.targets for letter in target.file.dead_letters()}
+            if not subjects:
+                return 0
+            return len({one.subject for one in copier.refold(self.replica(), [UUID(bytes=s) for s in subjects])})
+
+    # -------------------------------------------------------------- how it is
+
+    def status(self) -> list[ProjectionStatus]:
+        """Each projection: where it is, how far behind, what is missing, what is wrong."""
+        with self._lock:
+            copier = self._copier(self.folder.manifest())
+            targets = {target.name: target for target in copier.targets} if copier else {}
+            return [self._status_of(projection, targets.get(projection.name)) for projection in self.projections]
+
+    def _status_of(self, projection: Projection, target: Target | None) -> ProjectionStatus:
+        fault = self.faults.get(projection.name)
+        if target is None:
+            return ProjectionStatus(projection.name, projection.version, None, 0, self.head, 0, 0, 0, 0, fault)
+        file = target.file
+        seq = file.checkpoint().seq
+        return ProjectionStatus(
+            name=projection.name, version=projection.version, file=file.path.name, position=seq,
+            lag=max(0, self.head - seq), pending=projection.pending(file.db), dead_letters=len(file.dead_letters()),
+            scopes=len(file.replicated()), bytes=file.path.stat().st_size, fault=fault,
+        )  # fmt: skip
+
+    def choose_embedder(self, name: str) -> None:
+        """Write down what makes the vectors of this folder."""
+        if self.folder.manifest().embedder != name:
+            self.folder.change(lambda m: replace(m, embedder=name))
+
+    def close(self) -> None:
+        self.readers.close()
+        with self._lock:
+            self._close_files()
+
+
+def standard_projections(space: Space | None) -> list[Projection]:
+    """Those of this package, the documents first, then those that others register."""
+    found: list[Projection] = [Documents(), Fulltext(), Recency(), Graph(), Hot()]
+    if space is not None:
+        found.append(Vector(space))
+    return [*found, *(make() for make in plugins().values())]

@@ -1,0 +1,89 @@
+"""What a projection is, and how projections are found.
+
+A projection turns a stretch of the stream into rows of its own SQLite file. It never asks anybody else: it is given the
+events, and the memories that they touch as they are now. It must not mind being given a memory again, or one that is
+further than the events are: after the last event of a stretch its rows are those of the documents, however it came there.
+
+Others are found by entry point in the group `substrate.projections`: a class with this interface.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+from uuid import UUID
+
+import apsw
+
+from projections.document import Document
+from substrate.world.replica import StoredEvent
+
+PROJECTIONS = "substrate.projections"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A stretch of the stream, as a projection gets it, and every memory that it touches, as it is now."""
+
+    house: UUID
+    #: In order; those of scopes that nobody here reads are not among them.
+    events: Sequence[StoredEvent]
+    #: Learned in this stretch: nothing of these can have been here before.
+    new: Sequence[Document]
+    #: Touched in this stretch, and known before.
+    changed: Sequence[Document]
+
+    @property
+    def documents(self) -> Sequence[Document]:
+        return [*self.new, *self.changed] if self.changed else self.new
+
+
+class Projection(ABC):
+    """One index. `version` changes with its layout: a file of another one is built anew."""
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    def about(self) -> dict[str, str | int]:
+        """What else a file must have been made with to be of use: a file that says otherwise is built anew."""
+        return {}
+
+    @abstractmethod
+    def create(self, db: apsw.Connection, expected: int = 0) -> None:
+        """Make the tables. `expected` is how many memories an average scope will hold, if that is known."""
+
+    @abstractmethod
+    def apply(self, db: apsw.Connection, batch: Batch) -> None:
+        """Bring the rows up to the batch, inside the transaction that is open."""
+
+    @abstractmethod
+    def purge(self, db: apsw.Connection, scope_number: int) -> None:
+        """Remove all rows of a scope that nobody here reads any more."""
+
+    def contents(self, db: apsw.Connection) -> Iterator[tuple[Any, ...]]:
+        """Every row in a form in which two files can be compared, in any order."""
+        return iter(())
+
+    def begin_bulk(self, db: apsw.Connection) -> None:
+        """Get ready for a load of everything."""
+
+    def end_bulk(self, db: apsw.Connection) -> None:
+        """Back to everyday."""
+
+    def forget_for_good(self, db: apsw.Connection) -> None:
+        """Something was erased: leave no byte of what rows that are gone have said. Outside of a transaction."""
+
+    def pending(self, db: apsw.Connection) -> int:
+        """How much is known to be still missing, besides the stream's own lag."""
+        return 0
+
+
+@cache
+def plugins() -> dict[str, type[Projection]]:
+    """The projections that other packages register."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point.load() for point in entry_points(group=PROJECTIONS)}

@@ -1,0 +1,140 @@
+"""The reading side: one connection over all files of a house, the documents first and the others attached to it.
+
+A read is one transaction. Files are replaced by naming others in the manifest: a reader that finds another manifest than
+the one it was opened with is closed, and a new one takes its place.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+import apsw
+
+from projections.copying import Damaged
+from projections.folder import Folder
+from projections.sqlite import DAMAGE, attach, connect, rows
+from substrate.errors import IndexUnavailable
+
+
+class Reader:
+    """One connection. `lacks` says, for each projection that cannot be read, why not."""
+
+    def __init__(self, folder: Folder, files: dict[str, str], names: tuple[str, ...], faults: dict[str, str]) -> None:
+        self.files = files
+        self._folder = folder
+        self.lacks: dict[str, str] = dict(faults)
+        self._held: list[str] = []
+        if "documents" in faults:
+            raise IndexUnavailable(faults["documents"])
+        if "documents" not in files:
+            raise IndexUnavailable("the indexes of this house are not built yet; they are being built from the stream")
+        path = folder.path / files["documents"]
+        try:
+            self.db = connect(path)
+            rows(self.db, "SELECT 1 FROM memories LIMIT 1")
+        except DAMAGE as error:
+            raise Damaged("documents", error) from error
+        self._hold(files["documents"])
+        for name in names:
+            if name != "documents" and name not in faults:
+                self._attach(name)
+
+    def _attach(self, name: str) -> None:
+        file = self.files.get(name)
+        if file is None:
+            self.lacks[name] = "is being built"
+            return
+        try:
+            attach(self.db, self._folder.path / file, name)
+            rows(self.db, f"SELECT seq FROM {name}.checkpoint")
+            self._hold(file)
+        except DAMAGE as error:
+            self.lacks[name] = f"is damaged ({type(error).__name__}), and being built anew"
+
+    def _hold(self, file: str) -> None:
+        self._folder.hold(self._folder.path / file)
+        self._held.append(file)
+
+    def close(self) -> None:
+        self.db.close()
+        for file in self._held:
+            self._folder.let_go(self._folder.path / file)
+
+    @contextmanager
+    def reading(self) -> Iterator[apsw.Connection]:
+        """One transaction: all that is read in it of one file is of one moment."""
+        self.db.execute("BEGIN")
+        try:
+            yield self.db
+        finally:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+
+    def whole_scopes(self, name: str) -> dict[UUID, int]:
+        """The scopes that a file holds in full, with their numbers: only these are served."""
+        schema = "main" if name == "documents" else name
+        found = rows(self.db, f"SELECT scope, number FROM {schema}.replicated WHERE through IS NULL")
+        return {UUID(bytes=scope): number for scope, number in found}
+
+    def checkpoint(self, name: str) -> int:
+        schema = "main" if name == "documents" else name
+        ((seq,),) = rows(self.db, f"SELECT seq FROM {schema}.checkpoint")
+        return int(seq)
+
+
+class Readers:
+    """Readers to borrow: one a thread at a time, as many as are needed at once."""
+
+    def __init__(self, folder: Folder, names: tuple[str, ...], faults: Callable[[], dict[str, str]]) -> None:
+        self._folder = folder
+        self._names = names
+        self._faults = faults
+        self._lock = threading.Lock()
+        self._idle: list[Reader] = []
+        self._closed = False
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Reader]:
+        """A reader on the files that are in use now. Raises `IndexUnavailable` where the documents cannot be read."""
+        files = self._folder.manifest().files
+        reader = self._take(files)
+        sound = False
+        try:
+            yield reader
+            sound = True
+        finally:
+            # After an error the connection may be stuck in what it was doing; a new one costs a millisecond.
+            with self._lock:
+                keep = sound and not reader.lacks and not self._closed
+                if keep:
+                    self._idle.append(reader)
+            if not keep:
+                reader.close()
+
+    def _take(self, files: dict[str, str]) -> Reader:
+        faults = self._faults()
+        with self._lock:
+            if self._closed:
+                raise IndexUnavailable("the indexes are closed")
+            idle, self._idle = self._idle, []
+            good = [one for one in idle if one.files == files] if not faults else []
+            self._idle = good[1:]
+        for one in idle:
+            if one not in good:
+                one.close()
+        return good[0] if good else Reader(self._folder, files, self._names, faults)
+
+    def drop(self) -> None:
+        """Close what nobody uses: the next ones open the files anew."""
+        with self._lock:
+            old, self._idle = self._idle, []
+        for one in old:
+            one.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self.drop()

@@ -1,0 +1,244 @@
+"""Building indexes anew from the stream: beside those in use, page by page, verified, and then in their place.
+
+Nothing is taken from the files in use, so nothing that is wrong with them comes along. Whatever is built, the documents
+are built with it: the others are made of them. A rebuild that was killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from projections import documents, vector
+from projections.copying import Copier, Target
+from projections.document import Document
+from projections.files import IndexFile
+from projections.filling import stored_vectors
+from projections.folder import Folder
+from projections.projection import Projection
+from projections.sqlite import DAMAGE
+from substrate.errors import IndexUnavailable
+from substrate.world.replica import Replica, StoredEvent
+
+#: Events read at a time, and those of one transaction: full text is written in as many pieces as there are transactions.
+PAGE, TRANSACTION = 10_000, 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a rebuild has come."""
+
+    done: int
+    total: int
+    seconds: float
+    what: str = "events"
+
+    @property
+    def rate(self) -> float:
+        return self.done / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildReport:
+    """What was built."""
+
+    projections: tuple[str, ...]
+    events: int
+    memories: int
+    through: int
+    seconds: float
+    dead_letters: int
+    pending: int
+    resumed: bool
+
+    @property
+    def ok(self) -> bool:
+        return self.dead_letters == 0
+
+
+class VerificationMismatch(IndexUnavailable):
+    """What was built is not what the records say. It is not put to use."""
+
+
+class Builder:
+    """One rebuild of some projections of a house."""
+
+    def __init__(
+        self, folder: Folder, replica: Replica, projections: Sequence[Projection],
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:  # fmt: skip
+        self._folder = folder
+        self._replica = replica
+        self._projections = projections
+        self._tell = on_progress or (lambda _: None)
+        self._began = time.monotonic()
+        self._read = 0
+
+    def run(self, scopes: Mapping[UUID, int], *, through: int | None = None) -> RebuildReport:
+        """Build, verify, and put to use. Raises `IndexUnavailable` where another process is at it."""
+        with self._folder.locked("rebuild", wait=False), self._targets(scopes) as (targets, resumed):
+            copier = Copier(self._replica.house, targets)
+            self._copy(copier, scopes, through)
+            head = self._verify(copier, scopes) if through is None else through
+            report = self._report(copier, head, resumed)
+            for target in targets:
+                target.projection.end_bulk(target.file.db)
+                target.file.settle()
+            self._put_to_use(targets)
+        self._folder.sweep()
+        return report
+
+    # -------------------------------------------------------------- files
+
+    @contextmanager
+    def _targets(self, scopes: Mapping[UUID, int]) -> Iterator[tuple[list[Target], bool]]:
+        with ExitStack() as stack:
+            files = self._resumable(scopes)
+            resumed = files is not None
+            targets = [
+                Target(p, file) for p, file in zip(self._projections, files or self._created(scopes), strict=True)
+            ]
+            for target in targets:
+                self._folder.hold(target.file.path)
+                stack.callback(self._folder.let_go, target.file.path)
+                stack.callback(target.file.close)
+                target.file.bulk()
+                target.projection.begin_bulk(target.file.db)
+            yield targets, resumed
+
+    def _resumable(self, scopes: Mapping[UUID, int]) -> list[IndexFile] | None:
+        """The files of a rebuild that did not come to its end, if they are of the same kind and for the same scopes."""
+        building = self._folder.manifest().building
+        if set(building) != {p.name for p in self._projections}:
+            return None
+        files: list[IndexFile] = []
+        try:
+            files += (IndexFile.open(self._folder.path / building[projection.name]) for projection in self._projections)
+            if self._can_go_on(files, scopes):
+                return files
+        except DAMAGE:
+            pass  # a rebuild that begins anew is as good
+        for file in files:
+            file.close()
+        return None
+
+    def _can_go_on(self, files: Sequence[IndexFile], scopes: Mapping[UUID, int]) -> bool:
+        seq, seen = files[0].checkpoint()
+        mark = self._replica.mark(seq)
+        return (
+            all(is_of(file, self._replica.house, p) for file, p in zip(files, self._projections, strict=True))
+            and all({one.scope: one.number for one in file.replicated().values()} == dict(scopes) for file in files)
+            and len({file.checkpoint() for file in files}) == 1
+            and seq <= mark.head
+            and (seen is None or seen == mark.hash_after)
+        )
+
+    def _created(self, scopes: Mapping[UUID, int]) -> list[IndexFile]:
+        digests = self._replica.digests()
+        expected = sum(one.memories for one in digests.values()) // max(1, len(digests))
+        files = []
+        for projection in self._projections:
+            path = self._folder.new_generation(projection.name, projection.version)
+            file = IndexFile.create(path, _about(self._replica.house, projection))
+            with file.db:
+                projection.create(file.db, expected)
+                for scope, number in scopes.items():
+                    file.add_scope(scope, number, None)
+            files.append(file)
+        names = {projection.name: file.path.name for projection, file in zip(self._projections, files, strict=True)}
+        self._folder.change(lambda m: replace(m, building=names))
+        self._folder.sweep()  # whatever an earlier rebuild left half done
+        return files
+
+    def _put_to_use(self, targets: Sequence[Target]) -> None:
+        names = {target.name: target.file.path.name for target in targets}
+        self._folder.change(lambda m: replace(m, files={**m.files, **names}, building={}))
+
+    # -------------------------------------------------------------- rows
+
+    def _copy(self, copier: Copier, scopes: Mapping[UUID, int], through: int | None) -> None:
+        """Everything up to the head, in few large transactions; the next page is read while this one is written."""
+        after = min(checkpoint.seq for checkpoint in copier.checkpoints().values())
+        mark = self._replica.mark(after)
+        last = mark.head if through is None else min(through, mark.head)
+        wanted, start = sorted(scopes), after
+        with ThreadPoolExecutor(1) as reader:
+            ahead: Future[list[StoredEvent]] | None = reader.submit(self._replica.events, wanted, after, last, PAGE)
+            while ahead is not None:
+                with ExitStack() as transactions:
+                    for target in copier.targets:
+                        transactions.enter_context(target.guarded())
+                        transactions.enter_context(target.file.writing())
+                    until = min(after + TRANSACTION, last)
+                    while ahead is not None and (after < until or until == last):
+                        events = ahead.result()
+                        full = len(events) == PAGE
+                        ahead = (
+                            reader.submit(self._replica.events, wanted, events[-1].seq, last, PAGE) if full else None
+                        )
+                        self._write(copier, events, after)
+                        after = events[-1].seq if full else last
+                        seen = events[-1].hash if full else self._replica.mark(last).hash_after
+                        for target in copier.targets:
+                            target.file.advance(after, seen)
+                        self._read += len(events)
+                        self._tell(Progress(after - start, last - start, time.monotonic() - self._began))
+
+    def _write(self, copier: Copier, events: Sequence[StoredEvent], after: int) -> None:
+        folded: Mapping[bytes, Document] = {}
+        for target in copier.targets:
+            folded = copier.write(target, events, after, folded)
+            if isinstance(target.projection, vector.Vector):
+                self._fill(target, target.projection, folded)
+
+    def _fill(self, target: Target, projection: vector.Vector, folded: Mapping[bytes, Document]) -> None:
+        """Put in the vectors that are stored; the rest waits for the embedder, which a rebuild does not."""
+        wanted = [vector.Pending(d.id, d.uuid, d.content_version) for d in folded.values() if vector.wants_vector(d)]
+        if wanted:
+            found = stored_vectors(self._replica, str(projection.space), wanted)
+            ready = [(one, folded[one.uuid], found[one.uuid]) for one in wanted if one.uuid in found]
+            vector.fill(target.file.db, ready)
+
+    # -------------------------------------------------------------- the end
+
+    def _verify(self, copier: Copier, scopes: Mapping[UUID, int]) -> int:
+        """Compare count and content of each scope with the records, at one and the same position. Returns it."""
+        truth = self._replica.digests()
+        head = max((one.head for one in truth.values()), default=0)
+        mark = self._replica.mark(head)
+        for _ in copier.follow(self._replica, mark._replace(head=head, hash=mark.hash_after or mark.hash)):
+            pass
+        here = documents.scope_digests(copier.documents.db)
+        blocked = {d.subject for d in copier.documents.dead_letters()}
+        for scope, number in scopes.items():
+            if (
+                scope in truth
+                and not blocked
+                and here.get(number, (0, 0)) != (truth[scope].memories, truth[scope].checks)
+            ):
+                raise VerificationMismatch(
+                    f"scope {scope} has {truth[scope].memories} memories in the records and {here.get(number, (0, 0))[0]}"
+                    " in what was built, or they differ in content; run `substrate verify`"
+                )
+        return head
+
+    def _report(self, copier: Copier, through: int, resumed: bool) -> RebuildReport:
+        memories = sum(count for count, _ in documents.scope_digests(copier.documents.db).values())
+        letters = sum(len(target.file.dead_letters()) for target in copier.targets)
+        pending = sum(target.projection.pending(target.file.db) for target in copier.targets)
+        names = tuple(target.name for target in copier.targets)
+        seconds = time.monotonic() - self._began
+        return RebuildReport(names, self._read, memories, through, seconds, letters, pending, resumed)
+
+
+def _about(house: UUID, projection: Projection) -> dict[str, str | int]:
+    return {"house": str(house), "projection": projection.name, "version": projection.version, **projection.about()}
+
+
+def is_of(file: IndexFile, house: UUID, projection: Projection) -> bool:
+    """Whether a file is what this projection would make."""
+    return file.about() == _about(house, projection)

@@ -1,0 +1,260 @@
+"""Recall: from a query to an answer, out of the local indexes alone.
+
+scopes       those the credential may read, as last heard, and that are whole here
+candidates   full text, vectors, what is recent: filtered inside each index, judged by the documents
+rank         scores of the sources made one; what stands beside a hit in its session is fetched and lifted
+nearest      where two scopes hold the same key, the nearer one's memory takes the place of the other's
+rerank       a cross-encoder over the best, where there is one
+load         content, origin, warnings, linked memories
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+import apsw
+
+from projections import hot, ranking, recency
+from projections.answer import Answer, Header, HotLine, Neighbour
+from projections.candidates import Found, Report, Search, allowed, describe, find, light, neighbours_in_session
+from projections.documents import load
+from projections.embedding.providers import Reranker
+from projections.filters import EVERYTHING, Filters
+from projections.house import HouseIndexes, Known
+from projections.ranking import Candidate, Mode, Ranked
+from projections.reader import Reader
+from projections.sqlite import rows
+from projections.terms import Participants, query_terms
+from projections.view import View, known_of, view_of
+from substrate.errors import EmbedderUnavailable, InvalidInput, NotFound
+from substrate.world.credential import Credential
+
+#: Candidates that each source is asked for, at least; and twice the limit, where that is more.
+CANDIDATES = 30
+#: The best so many of the candidates are looked at in their session.
+IN_SESSION = 20
+#: What a cross-encoder is shown.
+RERANKED = 30
+#: Headers of a manifest, memories of an answer, hops of a link.
+MOST_HEADERS, MOST_RESULTS, MOST_HOPS = 200, 100, 5
+#: How often candidates are asked for again, each time twice as many, where the documents did not confirm enough of them.
+REFILLS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query, and how it is to be answered."""
+
+    query: str
+    limit: int = 5
+    mode: Mode = "hybrid"
+    filters: Filters = EVERYTHING
+    scope: UUID | None = None
+    hops: int = 0
+
+    def __post_init__(self) -> None:
+        query: object = self.query  # not every caller is type-checked
+        if not isinstance(query, str):
+            raise InvalidInput(f"query: give text, not a {type(query).__name__}")
+        if self.mode not in ("keyword", "vector", "hybrid"):
+            raise InvalidInput(f"mode: {self.mode!r} is not one of keyword, vector, hybrid")
+        within("limit", self.limit, 1, MOST_RESULTS)
+        within("hops", self.hops, 0, MOST_HOPS)
+
+
+def within(name: str, value: object, low: int, high: int) -> None:
+    """Raise `InvalidInput` unless the value is a whole number of this range."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise InvalidInput(f"{name}: {value!r} is not a whole number between {low} and {high}")
+
+
+class Recaller:
+    """Answers out of one house's indexes, for the agents that are hosted there."""
+
+    def __init__(self, indexes: HouseIndexes, reranker: Reranker | None = None) -> None:
+        self._indexes = indexes
+        self._reranker = reranker
+        #: The names in each set of names that was heard, made once.
+        self._participants: dict[int, tuple[Known, Participants[bytes]]] = {}
+
+    def recall(self, who: Credential, asked: Asked, *, vector: bytes | None = None) -> Answer:
+        """Answer a query, explained. `vector` is its embedding, if the caller has it already.
+
+        Raises `Denied` for a credential that is no good, `IndexUnavailable` where the documents cannot be read.
+        """
+        participants = self._names_in(known_of(self._indexes, who))
+        lacking: list[str] = []
+        if vector is None and asked.mode != "keyword":
+            vector = self._embedded(participants.dense_text(asked.query), lacking)
+        with self._indexes.readers.borrowed() as reader, reader.reading():
+            view = view_of(self._indexes, who, reader, asked.scope)
+            lacking += (*view.lacking, *_lacks(reader, asked.mode, vector))
+            search = Search(
+                terms=query_terms(asked.query), vector=vector, mode=asked.mode, scopes=view.numbers,
+                filters=asked.filters, condition=view.condition(asked.filters), most=max(CANDIDATES, 2 * asked.limit),
+            )  # fmt: skip
+            query = ranking.Query(view.now / 1e6, frozenset(participants.mentioned(asked.query)), asked.mode)
+            found, ranked = _ranked(reader, search, query, asked.limit, self._reporter(lacking))
+            ranked = _nearest(view, ranked, found, search)
+            best = self._reranked(view, asked, ranked)[: asked.limit]
+            documents, sound = view.loaded([one.id for one in best])
+            if not sound:
+                self._reporter(lacking)("documents", apsw.CorruptError("a text is not what was written"))
+            results = tuple(view.recalled(documents[one.id], one, asked.hops) for one in best if one.id in documents)
+            position = reader.checkpoint("documents")
+        return Answer(results, position, asked.mode, tuple(dict.fromkeys(lacking)), found.sources)
+
+    def manifest(self, who: Credential, *, most: int = MOST_HEADERS, scope: UUID | None = None) -> list[Header]:
+        """The headers of what is hot or warm, newest first: what one can choose from without loading any content."""
+        within("most", most, 1, MOST_HEADERS)
+        with self._indexes.readers.borrowed() as reader, reader.reading():
+            view = view_of(self._indexes, who, reader, scope)
+            clause = view.condition(EVERYTHING).holds_for("recent.id")
+            hits = recency.search(view.db, view.numbers, clause, most)
+            documents, _ = view.loaded([ident for ident, _ in hits])
+            found = [documents[ident] for ident, _ in hits if ident in documents]
+            return [view.header(d) for d in found if view.shows(d)]
+
+    def hot(self, who: Credential, *, most: int = 100, tokens: int = 2_000) -> list[HotLine]:
+        """The table of contents that is always loaded: the newest hot memories, within both bounds."""
+        within("most", most, 1, 10_000)
+        within("tokens", tokens, 1, 1_000_000)
+        with self._indexes.readers.borrowed() as reader, reader.reading():
+            view = view_of(self._indexes, who, reader)
+            clause = view.condition(EVERYTHING).holds_for("entries.id")
+            lines = hot.entries(view.db, view.numbers, clause, most=most, tokens=tokens)
+            documents, _ = view.loaded([line.id for line in lines])
+            return [
+                HotLine(UUID(bytes=d.uuid), line.line, scope.id, view.origin(scope))
+                for line in lines
+                if (d := documents.get(line.id)) is not None and view.shows(d)
+                for scope in [view.scopes[d.scope_number]]
+            ]
+
+    def neighbours(self, who: Credential, memory: UUID, *, hops: int = 1) -> list[Neighbour]:
+        """The memories that are linked to one, over so many hops, as far as one may read them."""
+        within("hops", hops, 1, MOST_HOPS)
+        with self._indexes.readers.borrowed() as reader, reader.reading():
+            view = view_of(self._indexes, who, reader)
+            start = load(view.db, [memory.bytes]).get(memory.bytes)
+            if start is None or start.scope_number not in view.scopes or not start.is_searchable:
+                raise NotFound("memory", memory)
+            return list(view.linked(start, hops))
+
+    # -------------------------------------------------------------- how
+
+    def _reranked(self, view: View, asked: Asked, ranked: list[Ranked]) -> list[Ranked]:
+        if self._reranker is None or not ranked:
+            return ranked
+        shown = ranked[: max(RERANKED, asked.limit)]
+        texts, _ = view.loaded([one.id for one in shown])
+        known = [one for one in shown if one.id in texts]
+        told = ["\n".join(filter(None, (d.title, d.description, d.content))) for d in (texts[one.id] for one in known)]
+        for one, score in zip(known, self._reranker.scores(asked.query, told), strict=True):
+            one.parts["reranker"] = float(score)
+        known.sort(key=lambda one: one.parts["reranker"], reverse=True)
+        return [*known, *ranked[len(shown) :]]
+
+    def _names_in(self, known: Known) -> Participants[bytes]:
+        # By identity, and with the object kept, so that its number is not given to another.
+        found = self._participants.get(id(known))
+        if found is None:
+            if len(self._participants) >= 100:
+                self._participants.clear()
+            names = Participants({who.bytes: name for who, name in known.names.items()})
+            found = self._participants[id(known)] = (known, names)
+        return found[1]
+
+    def _embedded(self, text: str, lacking: list[str]) -> bytes | None:
+        embedder = self._indexes.embedder
+        if embedder is None or not text:
+            return None
+        try:
+            vector: bytes = embedder.query(text).astype("<f4").tobytes()
+        except EmbedderUnavailable as error:
+            lacking.append(f"vectors: {error}")
+            return None
+        return vector
+
+    def _reporter(self, lacking: list[str]) -> Report:
+        def report(name: str, error: BaseException) -> None:
+            self._indexes.report_damage(
+                name, f"the {name} index cannot be read ({type(error).__name__}); it is built anew"
+            )
+            lacking.append(f"{name}: is damaged, and being built anew")
+
+        return report
+
+
+def _ranked(
+    reader: Reader, search: Search, query: ranking.Query, limit: int, report: Report
+) -> tuple[Found, list[Ranked]]:
+    found = find(reader, search, report) if search.scopes else Found()
+    for _ in range(REFILLS):
+        if not found.short or len(found.candidates) >= max(limit, CANDIDATES):
+            break
+        search = replace(search, most=search.most * 2)
+        found = find(reader, search, report)
+    told = [c for c in found.candidates.values() if c.text is not None or c.vector is not None]
+    # What is merely recent answers only where nothing else does.
+    fused = ranking.fuse(query, told or found.candidates.values())
+    return found, ranking.lift(fused, _beside(reader.db, search, query, fused, found))
+
+
+def _beside(
+    db: apsw.Connection, search: Search, query: ranking.Query, fused: Sequence[Ranked], found: Found
+) -> list[Ranked]:
+    """The neighbours in their sessions of the best candidates, where no source found them."""
+    new: dict[int, Candidate] = {}
+    for one in fused[:IN_SESSION]:
+        if one.candidate.session is None:
+            continue
+        beside = neighbours_in_session(db, found.light[one.id])
+        one.candidate.before, one.candidate.after = beside
+        new |= {ident: Candidate(ident) for ident in beside if ident is not None and ident not in found.candidates}
+    if not new:
+        return []
+    kept = {row.id: row for row in light(db, new) if not row.blocked and allowed(row.status, search.filters)}
+    if search.condition.sql:
+        numbers = ", ".join(map(str, kept))
+        passing = f"SELECT d.id FROM main.memories d WHERE d.id IN ({numbers}) {search.condition.sql}"
+        kept = {ident: kept[ident] for (ident,) in rows(db, passing, search.condition.values)}
+    found.light.update(kept)
+    for ident, row in kept.items():
+        describe(new[ident], row)
+    return ranking.fuse(query, [new[ident] for ident in kept])
+
+
+def _lacks(reader: Reader, mode: Mode, vector: bytes | None) -> list[str]:
+    needed = {"keyword": ("fulltext",), "vector": ("vector",), "hybrid": ("fulltext", "vector", "recency")}[mode]
+    found = [f"{name}: {reader.lacks[name]}" for name in needed if name in reader.lacks]
+    if "vector" in needed and vector is None:
+        found.append("vectors: there is no embedder now, so the answer is by words alone")
+    elif "vector" in needed and "vector" not in reader.lacks:
+        ((pending,),) = rows(reader.db, "SELECT count(*) FROM (SELECT 1 FROM vector.pending LIMIT 1000)")
+        if pending:
+            found.append(f"vectors: {pending}{'' if pending < 1000 else ' or more'} memories have none yet")
+    return found
+
+
+def _nearest(view: View, ranked: list[Ranked], found: Found, search: Search) -> list[Ranked]:
+    """Where a nearer scope has an active memory of the same key, that one stands in the place of the farther one's."""
+    keyed = {one.id: key for one in ranked if one.id in found.light and (key := found.light[one.id].key)}
+    if not keyed or len(view.scopes) == 1 or search.filters.status != "active":
+        return ranked
+    nearest: dict[str, int] = {}
+    for key in set(keyed.values()):
+        holders = rows(
+            view.db, "SELECT id FROM main.memories WHERE key = ? AND status = 'active' AND NOT blocked", (key,)
+        )
+        reached = [(view.scopes[i >> 33].nearness, i) for (i,) in holders if i >> 33 in view.scopes]
+        if reached:
+            nearest[key] = min(reached)[1]
+    chosen: dict[int, Ranked] = {}
+    for one in ranked:
+        near = nearest.get(keyed.get(one.id, ""), one.id)
+        if near not in chosen:
+            chosen[near] = one if near == one.id else replace(one, candidate=replace(one.candidate, id=near))
+    return list(chosen.values())

@@ -1,0 +1,67 @@
+"""SQLite as the indexes use it: by apsw, in WAL mode, with the vector extension.
+
+Only apsw opens these files. The standard library's sqlite3 in the same process, on the same file, would drop its locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+import sqlite_vec
+
+#: What SQLite raises where the file is not what it was. SQLError too: our own statements are right, so a table that is
+#: missing was truncated away.
+DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.CantOpenError, apsw.FormatError, apsw.SQLError)
+#: Somebody else holds it; it passes.
+BUSY = (apsw.BusyError, apsw.LockedError)
+
+BUSY_TIMEOUT = 10_000
+#: The same for a connection's own database and for those attached to it.
+_EACH = ("cache_size=-32768", "mmap_size=8589934592")
+#: secure_delete: what is erased is overwritten, not only unlinked.
+EVERYDAY = ("journal_mode=wal", "synchronous=normal", "secure_delete=on", *_EACH)
+#: For a file that nobody reads yet: losing it in a crash of the machine costs a new beginning.
+BULK = ("synchronous=off", "wal_autocheckpoint=20000", "cache_size=-262144")
+
+
+class Clause(NamedTuple):
+    """A part of a WHERE clause that begins with AND, or is empty, and its values."""
+
+    sql: str = ""
+    values: tuple[Any, ...] = ()
+
+
+def connect(path: Path, *, create: bool = False) -> apsw.Connection:
+    """A connection with the vector extension. Raises one of `DAMAGE` where there is no such file, unless it may create it."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    db = apsw.Connection(str(path), flags=flags)
+    try:
+        db.set_busy_timeout(BUSY_TIMEOUT)
+        db.enable_load_extension(True)
+        db.load_extension(sqlite_vec.loadable_path())
+        db.enable_load_extension(False)
+        pragmas(db, EVERYDAY)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def attach(db: apsw.Connection, path: Path, schema: str) -> None:
+    """Read another file through this connection, too. It is never created."""
+    db.execute("ATTACH DATABASE ? AS " + schema, (f"{path.absolute().as_uri()}?mode=rw",))
+    pragmas(db, [f"{schema}.{pragma}" for pragma in _EACH])
+
+
+def pragmas(db: apsw.Connection, names: Sequence[str]) -> None:
+    for name in names:
+        # Fetched, because a statement that is not run to its end may not have done anything.
+        db.execute(f"PRAGMA {name}").fetchall()
+
+
+def rows(db: apsw.Connection, statement: str, bindings: Sequence[Any] = ()) -> list[Any]:
+    """All rows of a statement."""
+    return db.execute(statement, bindings).fetchall()

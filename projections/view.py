@@ -1,0 +1,123 @@
+"""What one agent sees of a house's indexes at one moment: the scopes that are served to it, and how memories look from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import apsw
+
+from projections import graph
+from projections.answer import Header, Neighbour, Origin, Recalled, warnings_of
+from projections.document import Document, checks_out, unlisted
+from projections.documents import COLUMNS, load
+from projections.filters import Condition, Filters
+from projections.house import HouseIndexes, Known
+from projections.ranking import Ranked
+from projections.reader import Reader
+from projections.sqlite import rows
+from substrate.errors import Denied, NotFound
+from substrate.world.credential import Credential
+from substrate.world.replica import ReachedScope, from_micros, to_micros
+
+
+class View(NamedTuple):
+    """One agent's view, within one read of the indexes."""
+
+    db: apsw.Connection
+    house: UUID
+    names: dict[UUID, str]
+    #: Those that may be read and are whole here, nearest first, by number.
+    scopes: dict[int, ReachedScope]
+    now: int
+    lacking: tuple[str, ...] = ()
+
+    @property
+    def numbers(self) -> list[int]:
+        return list(self.scopes)
+
+    def condition(self, filters: Filters) -> Condition:
+        """The filters as a condition at this moment."""
+        expired = "SELECT 1 FROM main.memories WHERE expires_at IS NOT NULL AND expires_at <= ? LIMIT 1"
+        return filters.condition(self.now, some_expired=bool(rows(self.db, expired, (self.now,))))
+
+    def origin(self, scope: ReachedScope) -> Origin:
+        if scope.nearness == 0:
+            return "own"
+        return "house" if scope.id == self.house else "room"
+
+    def recalled(self, d: Document, ranked: Ranked, hops: int) -> Recalled:
+        scope, taught_by = self.scopes[d.scope_number], UUID(bytes=d.taught_by)
+        return Recalled(
+            memory=UUID(bytes=d.uuid), content=d.content or "", title=d.title, description=d.description, key=d.key,
+            kind=d.kind, category=d.category, tier=d.tier, tags=unlisted(d.tags), concept_tags=unlisted(d.concept_tags),
+            status=d.status, scope=scope.id, origin=self.origin(scope), origin_name=self.names.get(scope.id),
+            taught_by=taught_by, taught_by_name=self.names.get(taught_by), learned_at=from_micros(d.learned_at),
+            version=d.version, confidence=d.confidence, session=d.session, warnings=warnings_of(d, self.now),
+            neighbours=self.linked(d, hops) if hops else (), score=ranked.score, parts=dict(ranked.parts),
+        )  # fmt: skip
+
+    def header(self, d: Document) -> Header:
+        scope = self.scopes[d.scope_number]
+        return Header(
+            UUID(bytes=d.uuid), d.title, d.description, d.key, d.kind, d.tier, unlisted(d.tags), scope.id,
+            self.origin(scope), from_micros(d.learned_at), from_micros(d.updated_at), warnings_of(d, self.now),
+        )  # fmt: skip
+
+    def linked(self, start: Document, hops: int) -> tuple[Neighbour, ...]:
+        """The memories linked to one, breadth first. A link counts only where both its ends may be read."""
+        seen, edge, found = {start.uuid}, [start.uuid], []
+        for hop in range(1, hops + 1):
+            reached: dict[bytes, tuple[str, float]] = {}
+            for uuid in edge:
+                for from_id, relation, to_id, weight in graph.beside(self.db, uuid):
+                    other = to_id if from_id == uuid else from_id
+                    if other not in seen:
+                        reached.setdefault(other, (relation, weight))
+            known = load(self.db, list(reached))
+            edge = [uuid for uuid in reached if uuid in known and self.shows(known[uuid])]
+            seen.update(reached)
+            for uuid in edge:
+                relation, weight = reached[uuid]
+                found.append(Neighbour(UUID(bytes=uuid), relation, hop, weight, known[uuid].title, known[uuid].content))
+        return tuple(found)
+
+    def shows(self, d: Document) -> bool:
+        """Whether an active memory may be shown."""
+        return d.scope_number in self.scopes and d.status == "active" and not d.blocked
+
+    def loaded(self, idents: Sequence[int]) -> tuple[dict[int, Document], bool]:
+        """The documents of these numbers, and whether all their texts are what was written: one that is not is left out."""
+        numbers = ", ".join(map(str, idents))
+        found = map(Document._make, rows(self.db, f"SELECT {COLUMNS} FROM main.memories WHERE id IN ({numbers})"))
+        documents = {d.id: d for d in found}
+        sound = {ident: d for ident, d in documents.items() if checks_out(d) and d.scope_number in self.scopes}
+        return sound, len(sound) == len(documents)
+
+
+def view_of(indexes: HouseIndexes, who: Credential, reader: Reader, only: UUID | None = None) -> View:
+    """What `who` sees. Raises `Denied` for a credential that is no good, `NotFound` for a scope it may not read."""
+    known = known_of(indexes, who)
+    readable = known.reached.readable
+    if only is not None:
+        readable = [scope for scope in readable if scope.id == only]
+        if not readable:
+            raise NotFound("scope", only)
+    whole = reader.whole_scopes("documents")
+    served = {scope.number: scope for scope in readable if scope.id in whole}
+    lacking: tuple[str, ...] = ()
+    if len(served) < len(readable):
+        lacking = (f"{len(readable) - len(served)} of {len(readable)} scopes: still being copied to this runtime",)
+    return View(reader.db, indexes.house, known.names, served, to_micros(datetime.now(UTC)), lacking)
+
+
+def known_of(indexes: HouseIndexes, who: Credential) -> Known:
+    """What was last heard of a credential. One that is no good, or was never heard of, gets nothing."""
+    known = indexes.known(who)
+    if known is None:
+        raise Denied("this agent is not hosted here; come in through the runtime")
+    if not known.reached.scopes or (known.reached.until and known.reached.until <= datetime.now(UTC)):
+        raise Denied("the token is expired or revoked, or the agent was removed; ask for a new one")
+    return known

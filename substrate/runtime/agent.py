@@ -1,0 +1,179 @@
+"""An agent hosted by a runtime: all that an `Agent` can do, and recall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from projections.answer import Answer, Header, HotLine, Neighbour
+from projections.filters import Filters
+from projections.ranking import Mode
+from projections.recall import Asked
+from substrate.errors import InvalidInput, SubstrateError
+from substrate.world import events as e
+from substrate.world.append import Written
+from substrate.world.credential import Credential
+from substrate.world.ids import new_id
+from substrate.world.item import Context, Draft
+from substrate.world.memories import NewMemory
+from substrate.world.model import Position, Source
+from substrate.world.principal import Engine, Receipt, ScopeRef, checked
+from substrate.world.replica import Signal
+from substrate.world.world import Agent
+
+if TYPE_CHECKING:
+    from substrate.runtime.resident import Resident
+    from substrate.runtime.runtime import Runtime
+
+#: Seconds to wait for the local index, where the caller says nothing.
+PATIENCE = 10.0
+
+
+class HostedAgent(Agent):
+    """An agent with local indexes.
+
+    | to recall | `recall`, `manifest`, `hot_index`, `neighbours`, `catch_up` |
+
+    and everything of `Agent`; `remember(visible=True)` returns once the memory can be recalled here.
+    """
+
+    def __init__(self, engine: Engine, credential: Credential, context: Context, runtime: Runtime) -> None:
+        super().__init__(engine, credential, context)
+        self._runtime = runtime
+
+    @classmethod
+    def of(cls, agent: Agent, runtime: Runtime) -> HostedAgent:
+        """The same agent, hosted by a runtime."""
+        return cls(agent._engine, agent._credential, agent._context, runtime)  # noqa: SLF001 - one family
+
+    @property
+    def credential(self) -> Credential:
+        return self._credential
+
+    def within(
+        self, *, session: str | None = None, run: str | None = None, causation: UUID | None = None
+    ) -> HostedAgent:
+        """The same agent, whose events all say that they come from this session or run."""
+        return HostedAgent.of(super().within(session=session, run=run, causation=causation), self._runtime)
+
+    @property
+    def _resident(self) -> Resident:
+        return self._runtime.resident(self.house)
+
+    # -------------------------------------------------------------- writing
+
+    def remember(self, content: str, *, visible: bool = False, timeout: float = PATIENCE, **fields: Any) -> Receipt:
+        """Learn something, as `Agent.remember`. With `visible`, return once it can be recalled here.
+
+        Raises `NotCaughtUp` if that takes longer than `timeout` seconds; the memory is durable all the same.
+        """
+        receipt = super().remember(content, **fields)
+        if visible:
+            self.catch_up(receipt.position, timeout=timeout)
+        return receipt
+
+    def remember_many(
+        self, memories: Iterable[NewMemory], *, import_id: UUID | None = None
+    ) -> list[Receipt | SubstrateError]:
+        answers = super().remember_many(memories, import_id=import_id)
+        self._resident.hint()
+        return answers
+
+    def _submit(self, *drafts: Draft) -> list[Written]:
+        written = super()._submit(*drafts)
+        self._resident.hint()
+        return written
+
+    # -------------------------------------------------------------- recalling
+
+    def catch_up(self, position: Position | int | None = None, *, timeout: float = PATIENCE) -> None:
+        """Return once the local indexes hold the stream up to a position; by default, up to where it is now.
+
+        Raises `NotCaughtUp`.
+        """
+        indexes = self._resident.indexes
+        seq = indexes.replica().mark().head if position is None else self._seq(position)
+        indexes.catch_up(seq, timeout)
+
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        mode: Mode | None = None,
+        scope: ScopeRef | None = None,
+        kind: str | Iterable[str] | None = None,
+        tags: Iterable[str] = (),
+        category: str | None = None,
+        tier: str | None = None,
+        status: str | None = "active",
+        key: str | None = None,
+        key_prefix: str | None = None,
+        taught_by: UUID | None = None,
+        learned_after: datetime | None = None,
+        learned_before: datetime | None = None,
+        include_expired: bool = False,
+        hops: int = 0,
+        at_least: Position | int | None = None,
+        timeout: float = PATIENCE,
+        explain: bool = False,
+    ) -> Answer:
+        """What do we know about this? Own, rooms' and house's memories at once, best first, from the local index.
+
+        `mode` is keyword, vector or hybrid (the default). Filters hold before the limit. `hops` brings linked memories
+        along. `at_least` is a position that the index must have come to, such as that of a `Receipt`: `NotCaughtUp` if
+        it does not within `timeout` seconds. With `explain` each result says its score and where it came from.
+        """
+        if at_least is not None:
+            self.catch_up(at_least, timeout=timeout)
+        filters = Filters.checked(
+            kind=kind, tags=tags, category=category, tier=tier, status=status, key=key, key_prefix=key_prefix,
+            taught_by=taught_by, learned_after=learned_after, learned_before=learned_before,
+            include_expired=include_expired,
+        )  # fmt: skip
+        asked = Asked(
+            query=query, limit=limit, mode=mode or "hybrid", filters=filters, hops=hops,
+            scope=None if scope is None else self._scope_id(scope),
+        )  # fmt: skip
+        resident = self._resident
+        answer = resident.recaller.recall(self._credential, asked)
+        return self._given(resident, query, answer, explain=explain)
+
+    def _given(self, resident: Resident, query: str, answer: Answer, *, explain: bool) -> Answer:
+        """What leaves here is told: as signals, later, and where reads are audited as an event, before."""
+        if self._engine.settings.audit_reads and answer.results:
+            self._audit(answer)
+        at = datetime.now(UTC)
+        resident.signals.put(
+            self._credential,
+            [Signal(one.memory, query, one.score or 0.0, place, at) for place, one in enumerate(answer.results, 1)],
+        )
+        return answer if explain else answer.unexplained()
+
+    def _audit(self, answer: Answer) -> None:
+        given = tuple(Source(memory=one.memory, version=one.version) for one in answer.results)
+        payload = checked(e.MemoriesRecalled, given=given)
+        draft = self._draft(
+            scope=self.id, subject=self.id, event_id=new_id(), payload=payload, occurred_at=datetime.now(UTC),
+            context=self._context,
+        )  # fmt: skip
+        super()._submit(draft)
+
+    def manifest(self, *, most: int = 200, scope: ScopeRef | None = None) -> list[Header]:
+        """The headers of what is known, newest first, without content: what to choose from. Nothing cold is in it."""
+        only = None if scope is None else self._scope_id(scope)
+        return self._resident.recaller.manifest(self._credential, most=most, scope=only)
+
+    def hot_index(self, *, most: int = 100, tokens: int = 2_000) -> list[HotLine]:
+        """The table of contents that is always loaded: hot memories, newest first, within both bounds."""
+        if most < 1 or tokens < 1:
+            raise InvalidInput("most, tokens: give at least 1")
+        return self._resident.recaller.hot(self._credential, most=most, tokens=tokens)
+
+    def neighbours(self, memory: UUID | str, *, hops: int = 1) -> list[Neighbour]:
+        """The memories that are linked to one, over so many hops, as far as one may read them."""
+        from substrate.world.principal import as_id
+
+        return self._resident.recaller.neighbours(self._credential, as_id(memory), hops=hops)
