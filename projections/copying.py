@@ -151,6 +151,8 @@ class Copier:
         return [found for uuid in touched if (found := folded.get(uuid) or loaded.get(uuid)) is not None]
 
     def _apply(self, target: Target, events: Sequence[StoredEvent], touched: Sequence[Document], after: int) -> None:
+        # By number: full text writes out what it holds back at every step down.
+        touched = sorted(touched)
         new = [d for d in touched if d.id & PAST - 1 > after]
         changed = [d for d in touched if d.id & PAST - 1 <= after] if len(new) < len(touched) else []
         try:

@@ -76,6 +76,9 @@ class Document(NamedTuple):
         return self.id | PAST if self.is_past else self.id
 
 
+COLUMNS = ", ".join(Document._fields)
+
+
 def document_id(scope_number: int, seq: int) -> int:
     return scope_number << SCOPE_SHIFT | seq
 
@@ -91,10 +94,10 @@ def check_of(  # noqa: PLR0917 - called a million times in a row, and keywords c
     description: str | None, key: str | None,
 ) -> int:  # fmt: skip
     """A number that two copies of a memory share when they say the same: `memory_check` in the database."""
-    ident = uuid.hex()
-    ident = f"{ident[:8]}-{ident[8:12]}-{ident[12:16]}-{ident[16:20]}-{ident[20:]}"
-    parts = [ident, str(version), status, tier, content, title, description, key]
-    text = "|".join([part for part in parts if part is not None])
+    text = f"{uuid.hex()}|{version}|{status}|{tier}"
+    for part in (content, title, description, key):
+        if part is not None:
+            text = f"{text}|{part}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
 
 

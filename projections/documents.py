@@ -10,11 +10,10 @@ from typing import Any
 
 import apsw
 
-from projections.document import Document, scope_range
+from projections.document import COLUMNS, Document, scope_range
 from projections.projection import Batch, Projection
 from projections.sqlite import rows
 
-COLUMNS = ", ".join(Document._fields)
 _MARKS = ", ".join("?" * len(Document._fields))
 
 
@@ -42,12 +41,12 @@ class Documents(Projection):
         return iter(db.execute(f"SELECT {COLUMNS} FROM memories"))
 
 
-def load(db: apsw.Connection, uuids: Sequence[bytes]) -> dict[bytes, Document]:
+def load(db: apsw.Connection, uuids: Sequence[bytes], schema: str = "main") -> dict[bytes, Document]:
     """The memories with these ids that are there."""
     found: dict[bytes, Document] = {}
     for some in pages(uuids, 500):
         marks = ", ".join("?" * len(some))
-        for row in rows(db, f"SELECT {COLUMNS} FROM memories WHERE uuid IN ({marks})", some):
+        for row in rows(db, f"SELECT {COLUMNS} FROM {schema}.memories WHERE uuid IN ({marks})", some):
             found[row[1]] = Document._make(row)
     return found
 

@@ -7,7 +7,6 @@ of this is on the path of a write or of a recall.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from uuid import UUID
 
 from projections import documents, vector
 from projections.copying import Target
@@ -28,8 +27,8 @@ def embedded_text(document: Document) -> str:
 def stored_vectors(replica: Replica, space: str, wanted: Sequence[vector.Pending]) -> dict[bytes, bytes]:
     """The vectors that the database has for just these texts."""
     versions = {one.uuid: one.content_version for one in wanted}
-    found = replica.vectors(space, [UUID(bytes=one.uuid) for one in wanted])
-    return {one.memory.bytes: one.vector for one in found if versions.get(one.memory.bytes) == one.content_version}
+    found = replica.vectors(space, [one.uuid for one in wanted])
+    return {one.memory: one.vector for one in found if versions.get(one.memory) == one.content_version}
 
 
 class Filler:
@@ -78,10 +77,8 @@ class Filler:
     ) -> dict[bytes, bytes]:
         vectors = embedder.documents([embedded_text(texts[one.uuid]) for one in missing])
         made = {one.uuid: row.astype("<f4").tobytes() for one, row in zip(missing, vectors, strict=True)}
-        offered = [StoredVector(UUID(bytes=one.uuid), one.content_version, made[one.uuid]) for one in missing]
+        offered = [StoredVector(one.uuid, one.content_version, made[one.uuid]) for one in missing]
         versions = {one.uuid: one.content_version for one in missing}
         standing = self._replica.store_vectors(str(self._space), offered)
         # Where one may not write, the vector is good for this index all the same.
-        return made | {
-            one.memory.bytes: one.vector for one in standing if versions[one.memory.bytes] == one.content_version
-        }
+        return made | {one.memory: one.vector for one in standing if versions[one.memory] == one.content_version}

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from substrate.errors import SubstrateError, UnknownEvent
 from substrate.world.events import REGISTRY, MemoryLearned
 from substrate.world.evolve import MEMORY_EVENTS, evolve
 from substrate.world.model import explained
-from substrate.world.replica import StoredEvent, to_micros
+from substrate.world.replica import StoredEvent, micros_of, to_micros
 
 #: What is already there of some memories, by id.
 Load = Callable[[Sequence[bytes]], Mapping[bytes, Document]]
@@ -54,16 +55,16 @@ def fold(house: UUID, events: Iterable[StoredEvent], numbers: Mapping[bytes, int
     known: dict[bytes, Document] | None = None
     events = list(events)
     for event in events:
-        if event.type not in MEMORY_EVENTS:
-            if event.type not in REGISTRY:
-                event.decoded(house)  # raises: it is newer than this code
-            continue
         if event.type == "MemoryLearned" and event.schema_version == MemoryLearned.schema_version:
             try:
                 documents[event.subject_id] = _learned(event, numbers[event.scope_id])
                 continue
             except (ValueError, TypeError, KeyError, AttributeError):
                 pass  # the long way says what is wrong with it
+        elif event.type not in MEMORY_EVENTS:
+            if event.type not in REGISTRY:
+                event.decoded(house)  # raises: it is newer than this code
+            continue
         if known is None:
             known = dict(load([e.subject_id for e in events if e.type != "MemoryLearned" and e.type in MEMORY_EVENTS]))
         before = documents.get(event.subject_id) or known.get(event.subject_id)
@@ -83,20 +84,29 @@ def fold(house: UUID, events: Iterable[StoredEvent], numbers: Mapping[bytes, int
 
 def _learned(event: StoredEvent, number: int) -> Document:
     """A new memory, straight from its event. Keep in step with `evolve._born`."""
-    data = from_json(event.data)
+    kind, category, tier, confidence, valid_from, valid_to, point_in_time, expires_at = _said_data(event.data)
     body = from_json(event.body) if event.body is not None else {}
-    get = data.get
-    tier = get("tier", "warm")
-    content, title, description, key = (
-        body.get("content"), body.get("title"), body.get("description"), body.get("key"),
-    )  # fmt: skip
-    quote = body.get("quote")
+    uuid, content, learned_at = event.subject_id, body.get("content"), micros_of(event.occurred_at)
+    title = description = key = tags = concept_tags = quotes = None
+    if len(body) > 1:
+        title, description, key = body.get("title"), body.get("description"), body.get("key")
+        tags, concept_tags = listed(body.get("tags", ())), listed(body.get("concept_tags", ()))
+        quotes = listed((body["quote"],)) if body.get("quote") else None
     return Document(
-        document_id(number, event.seq), event.subject_id, 1, 1, "active", get("kind", "fact"), get("category", "core"), tier,
-        key, title, description, content, listed(body.get("tags", ())), listed(body.get("concept_tags", ())),
-        get("confidence"), _micros(get("valid_from")), _micros(get("valid_to")), _micros(get("point_in_time")), _micros(get("expires_at")), None, event.actor_id, 0, 0, event.occurred_at, event.occurred_at, event.session_id,
-        listed((quote,)) if quote else None,
-        check_of(event.subject_id, 1, "active", tier, content, title, description, key), 0,
+        document_id(number, event.seq), uuid, 1, 1, "active", kind, category, tier, key, title, description, content,
+        tags, concept_tags, confidence, valid_from, valid_to, point_in_time, expires_at, None, event.actor_id, 0, 0,
+        learned_at, learned_at, event.session_id, quotes,
+        check_of(uuid, 1, "active", tier, content, title, description, key), 0,
+    )  # fmt: skip
+
+
+@lru_cache(4096)
+def _said_data(data: str) -> tuple[Any, ...]:
+    """What an event says besides text. Most say the same as the one before: it is read once."""
+    said = from_json(data)
+    times = (_micros(said.get(name)) for name in ("valid_from", "valid_to", "point_in_time", "expires_at"))
+    return (
+        said.get("kind", "fact"), said.get("category", "core"), said.get("tier", "warm"), said.get("confidence"), *times
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
+from uuid import UUID
 
 import apsw
 
@@ -20,6 +21,16 @@ from projections.terms import searchable
 FIELDS = {"title": 1.5, "description": 1.0, "content": 1.0, "tags": 1.0, "quotes": 0.5}
 BM25 = f"bm25(words, {', '.join(str(weight) for weight in FIELDS.values())})"
 _INSERT = f"INSERT INTO words(rowid, {', '.join(FIELDS)}) VALUES (?, ?, ?, ?, ?, ?)"
+
+#: Each field out of the documents. Python is called only for what SQL cannot tell is plain.
+_LOADED = {
+    **{
+        name: f"CASE WHEN octet_length({name}) = length({name}) THEN {name} ELSE searchable({name}) END"
+        for name in ("title", "description", "content")
+    },
+    "tags": "CASE WHEN tags IS NULL AND concept_tags IS NULL THEN NULL ELSE joined(tags, concept_tags) END",
+    "quotes": "CASE WHEN quotes IS NULL THEN NULL ELSE joined(quotes, NULL) END",
+}
 
 #: Bytes of postings held back before they are written: fewer and larger pieces, which is 1.5 times as fast.
 BULK_HASH, EVERYDAY_HASH = 256 * 1024 * 1024, 1024 * 1024
@@ -38,6 +49,20 @@ class Fulltext(Projection):
         before = [(ident,) for d in batch.changed for ident in (d.id, d.id | PAST)]
         db.executemany("DELETE FROM words WHERE rowid = ?", before)
         db.executemany(_INSERT, (_row(d) for d in batch.documents if d.is_searchable))
+
+    def load(self, db: apsw.Connection, house: UUID, bounds: Sequence[tuple[int, int]]) -> None:
+        db.create_scalar_function("searchable", _searchable, 1, deterministic=True)
+        db.create_scalar_function("joined", _joined, 2, deterministic=True)
+        fields = ", ".join(_LOADED[name] for name in FIELDS)
+        for past in (0, PAST):
+            # By number, the active before the others: full text writes what it holds back at every step down.
+            for low, high in bounds:
+                db.execute(
+                    f"INSERT INTO words(rowid, {', '.join(FIELDS)}) SELECT id | {past}, {fields} FROM docs.memories"
+                    f" WHERE id BETWEEN ? AND ? AND status {'<>' if past else '='} 'active' AND status <> 'erased'"
+                    " AND NOT blocked ORDER BY id",
+                    (low, high),
+                )
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
         for past in (False, True):
@@ -70,11 +95,11 @@ def _row(d: Document) -> tuple[int, str | None, str | None, str | None, str | No
     )
 
 
-def _searchable(text: str | None) -> str | None:
-    return text if text is None else searchable(text)
+def _searchable(*text: Any) -> str | None:
+    return None if text[0] is None else searchable(text[0])
 
 
-def _joined(*lists: str | None) -> str | None:
+def _joined(*lists: Any) -> str | None:
     """The texts of JSON lists as one."""
     if not any(lists):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +38,9 @@ class Graph(Projection):
                 db.execute(
                     "INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?, ?)", (*ends, said.get("weight", 1.0), holder)
                 )
+
+    def load(self, db: apsw.Connection, house: UUID, bounds: Sequence[tuple[int, int]]) -> None:
+        """Nothing: links are in the events alone."""
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
         db.execute("DELETE FROM links WHERE holder BETWEEN ? AND ?", scope_range(scope_number))

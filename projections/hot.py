@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import apsw
 
-from projections.document import Document, scope_range
+from projections.document import COLUMNS, Document, scope_range
 from projections.projection import Batch, Projection
 from projections.sqlite import Clause, rows
 
@@ -36,6 +37,13 @@ class Hot(Projection):
         db.executemany("DELETE FROM entries WHERE id = ?", [(d.id,) for d in batch.changed])
         entries = [_entry(d) for d in batch.documents if d.tier == "hot" and d.status == "active" and not d.blocked]
         db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", entries)
+
+    def load(self, db: apsw.Connection, house: UUID, bounds: Sequence[tuple[int, int]]) -> None:
+        for low, high in bounds:
+            found = rows(
+                db, f"SELECT {COLUMNS} FROM docs.memories WHERE id BETWEEN ? AND ? AND tier = 'hot'", (low, high)
+            )
+            self.apply(db, Batch(house, [], [Document._make(row) for row in found], []))
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
         db.execute("DELETE FROM entries WHERE id BETWEEN ? AND ?", scope_range(scope_number))

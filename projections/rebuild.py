@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from projections import documents, vector
+from projections import documents
 from projections.copying import Copier, Target
-from projections.document import Document
 from projections.files import IndexFile
-from projections.filling import stored_vectors
 from projections.folder import Folder
+from projections.loading import Loader
 from projections.projection import Projection
 from projections.sqlite import DAMAGE
 from substrate.errors import IndexUnavailable
-from substrate.world.replica import Replica, StoredEvent
-
-#: Events read at a time, and those of one transaction: full text is written in as many pieces as there are transactions.
-PAGE, TRANSACTION = 10_000, 200_000
+from substrate.world.replica import Replica, ScopeDigest
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +72,32 @@ class Builder:
         self._projections = projections
         self._tell = on_progress or (lambda _: None)
         self._began = time.monotonic()
-        self._read = 0
 
     def run(self, scopes: Mapping[UUID, int], *, through: int | None = None) -> RebuildReport:
-        """Build, verify, and put to use. Raises `IndexUnavailable` where another process is at it."""
-        with self._folder.locked("rebuild", wait=False), self._targets(scopes) as (targets, resumed):
+        """Build, verify, and put to use. Raises `Occupied` where another process is at it."""
+        with (
+            self._folder.locked("rebuild", wait=False),
+            self._targets(scopes) as (targets, resumed),
+            ThreadPoolExecutor(1) as checker,
+        ):
             copier = Copier(self._replica.house, targets)
-            self._copy(copier, scopes, through)
-            head = self._verify(copier, scopes) if through is None else through
-            report = self._report(copier, head, resumed)
+            # What the records hold is summed up while the stream is read; the comparison is at that same position.
+            truth = checker.submit(self._replica.digests) if through is None else None
+            start = copier.documents.checkpoint().seq
+            last = self._replica.mark().head if through is None else through
+            loader = Loader(self._replica, copier, lambda seq: self._say(seq - start, last - start))
+            loader.load(last)
+            head = last if truth is None else self._verify(copier, scopes, truth.result())
             for target in targets:
                 target.projection.end_bulk(target.file.db)
                 target.file.settle()
+            report = self._report(copier, loader.read, head, resumed)
             self._put_to_use(targets)
         self._folder.sweep()
         return report
+
+    def _say(self, done: int, total: int) -> None:
+        self._tell(Progress(done, total, time.monotonic() - self._began))
 
     # -------------------------------------------------------------- files
 
@@ -132,7 +139,6 @@ class Builder:
         return (
             all(is_of(file, self._replica.house, p) for file, p in zip(files, self._projections, strict=True))
             and all({one.scope: one.number for one in file.replicated().values()} == dict(scopes) for file in files)
-            and len({file.checkpoint() for file in files}) == 1
             and seq <= mark.head
             and (seen is None or seen == mark.hash_after)
         )
@@ -158,56 +164,10 @@ class Builder:
         names = {target.name: target.file.path.name for target in targets}
         self._folder.change(lambda m: replace(m, files={**m.files, **names}, building={}))
 
-    # -------------------------------------------------------------- rows
-
-    def _copy(self, copier: Copier, scopes: Mapping[UUID, int], through: int | None) -> None:
-        """Everything up to the head, in few large transactions; the next page is read while this one is written."""
-        after = min(checkpoint.seq for checkpoint in copier.checkpoints().values())
-        mark = self._replica.mark(after)
-        last = mark.head if through is None else min(through, mark.head)
-        wanted, start = sorted(scopes), after
-        with ThreadPoolExecutor(1) as reader:
-            ahead: Future[list[StoredEvent]] | None = reader.submit(self._replica.events, wanted, after, last, PAGE)
-            while ahead is not None:
-                with ExitStack() as transactions:
-                    for target in copier.targets:
-                        transactions.enter_context(target.guarded())
-                        transactions.enter_context(target.file.writing())
-                    until = min(after + TRANSACTION, last)
-                    while ahead is not None and (after < until or until == last):
-                        events = ahead.result()
-                        full = len(events) == PAGE
-                        ahead = (
-                            reader.submit(self._replica.events, wanted, events[-1].seq, last, PAGE) if full else None
-                        )
-                        self._write(copier, events, after)
-                        after = events[-1].seq if full else last
-                        seen = events[-1].hash if full else self._replica.mark(last).hash_after
-                        for target in copier.targets:
-                            target.file.advance(after, seen)
-                        self._read += len(events)
-                        self._tell(Progress(after - start, last - start, time.monotonic() - self._began))
-
-    def _write(self, copier: Copier, events: Sequence[StoredEvent], after: int) -> None:
-        folded: Mapping[bytes, Document] = {}
-        for target in copier.targets:
-            folded = copier.write(target, events, after, folded)
-            if isinstance(target.projection, vector.Vector):
-                self._fill(target, target.projection, folded)
-
-    def _fill(self, target: Target, projection: vector.Vector, folded: Mapping[bytes, Document]) -> None:
-        """Put in the vectors that are stored; the rest waits for the embedder, which a rebuild does not."""
-        wanted = [vector.Pending(d.id, d.uuid, d.content_version) for d in folded.values() if vector.wants_vector(d)]
-        if wanted:
-            found = stored_vectors(self._replica, str(projection.space), wanted)
-            ready = [(one, folded[one.uuid], found[one.uuid]) for one in wanted if one.uuid in found]
-            vector.fill(target.file.db, ready)
-
     # -------------------------------------------------------------- the end
 
-    def _verify(self, copier: Copier, scopes: Mapping[UUID, int]) -> int:
+    def _verify(self, copier: Copier, scopes: Mapping[UUID, int], truth: Mapping[UUID, ScopeDigest]) -> int:
         """Compare count and content of each scope with the records, at one and the same position. Returns it."""
-        truth = self._replica.digests()
         head = max((one.head for one in truth.values()), default=0)
         mark = self._replica.mark(head)
         for _ in copier.follow(self._replica, mark._replace(head=head, hash=mark.hash_after or mark.hash)):
@@ -226,13 +186,13 @@ class Builder:
                 )
         return head
 
-    def _report(self, copier: Copier, through: int, resumed: bool) -> RebuildReport:
+    def _report(self, copier: Copier, read: int, through: int, resumed: bool) -> RebuildReport:
         memories = sum(count for count, _ in documents.scope_digests(copier.documents.db).values())
         letters = sum(len(target.file.dead_letters()) for target in copier.targets)
         pending = sum(target.projection.pending(target.file.db) for target in copier.targets)
         names = tuple(target.name for target in copier.targets)
         seconds = time.monotonic() - self._began
-        return RebuildReport(names, self._read, memories, through, seconds, letters, pending, resumed)
+        return RebuildReport(names, read, memories, through, seconds, letters, pending, resumed)
 
 
 def _about(house: UUID, projection: Projection) -> dict[str, str | int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any
+from uuid import UUID
 
 import apsw
 
@@ -30,6 +31,14 @@ class Recency(Projection):
             if d.status == "active" and d.tier != "cold" and not d.blocked
         ]
         db.executemany("INSERT INTO recent VALUES (?, ?, ?)", after)
+
+    def load(self, db: apsw.Connection, house: UUID, bounds: Sequence[tuple[int, int]]) -> None:
+        for low, high in bounds:
+            db.execute(
+                "INSERT INTO recent SELECT id >> 33, learned_at, id FROM docs.memories WHERE id BETWEEN ? AND ?"
+                " AND status = 'active' AND tier <> 'cold' AND NOT blocked ORDER BY id >> 33, learned_at, id",
+                (low, high),
+            )
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
         db.execute("DELETE FROM recent WHERE scope = ?", (scope_number,))

@@ -24,7 +24,7 @@ _EACH = ("cache_size=-32768", "mmap_size=8589934592")
 #: secure_delete: what is erased is overwritten, not only unlinked.
 EVERYDAY = ("journal_mode=wal", "synchronous=normal", "secure_delete=on", *_EACH)
 #: For a file that nobody reads yet: losing it in a crash of the machine costs a new beginning.
-BULK = ("synchronous=off", "wal_autocheckpoint=20000", "cache_size=-262144")
+BULK = ("synchronous=off", "wal_autocheckpoint=20000", "cache_size=-262144", "secure_delete=off")
 
 
 class Clause(NamedTuple):
@@ -50,9 +50,12 @@ def connect(path: Path, *, create: bool = False) -> apsw.Connection:
     return db
 
 
-def attach(db: apsw.Connection, path: Path, schema: str) -> None:
-    """Read another file through this connection, too. It is never created."""
-    db.execute("ATTACH DATABASE ? AS " + schema, (f"{path.absolute().as_uri()}?mode=rw",))
+def attach(db: apsw.Connection, path: Path, schema: str, *, read_only: bool = False) -> None:
+    """Read another file through this connection, too. It is never created.
+
+    One that is attached for reading only is not locked with the others when a transaction begins that writes.
+    """
+    db.execute("ATTACH DATABASE ? AS " + schema, (f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}",))
     pragmas(db, [f"{schema}.{pragma}" for pragma in _EACH])
 
 

@@ -6,9 +6,11 @@ are stored normalised; then the order by L2 distance, which vec0 does fast, is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import apsw
 
@@ -17,6 +19,12 @@ from projections.embedding.space import Space
 from projections.projection import Batch, Projection
 from projections.sqlite import Clause, rows
 
+#: Vectors of one statement of a bulk load.
+LOADED = 5_000
+_WANTING = (
+    "status <> 'erased' AND NOT blocked AND coalesce(nullif(content, ''), nullif(title, ''), nullif(description, ''))"
+    " IS NOT NULL"
+)
 #: Vectors that vec0 keeps together; a scope takes up whole chunks of them.
 SMALLEST_CHUNK, USUAL_CHUNK, LARGEST_CHUNK = 8, 64, 1024
 
@@ -68,6 +76,47 @@ class Vector(Projection):
             ((vector,),) = rows(db, "SELECT vector FROM vectors WHERE rowid = ?", (d.id,))
             _remove(db, d.id)
             _insert(db, [(d.id, d.content_version, _place(d), vector)])
+
+    def load(self, db: apsw.Connection, house: UUID, bounds: Sequence[tuple[int, int]]) -> None:
+        for low, high in bounds:
+            db.execute(
+                "INSERT INTO pending SELECT id, uuid, content_version FROM docs.memories WHERE id BETWEEN ? AND ?"
+                f" AND {_WANTING} ORDER BY id",
+                (low, high),
+            )
+
+    def load_with(
+        self,
+        db: apsw.Connection,
+        bounds: Sequence[tuple[int, int]],
+        stored: Callable[[list[Pending]], dict[bytes, bytes]],
+    ) -> None:
+        """As `load`, and at once with the vectors that `stored` has; only the others are left pending."""
+        size = self.space.dimensions * 4
+        for low, high in bounds:
+            wanting = rows(
+                db,
+                f"SELECT id, uuid, content_version, (id >> 33) << 1 | (status <> 'active') FROM docs.memories"
+                f" WHERE id BETWEEN ? AND ? AND {_WANTING} ORDER BY id",
+                (low, high),
+            )
+            for at in range(0, len(wanting), LOADED):
+                page = wanting[at : at + LOADED]
+                vectors = stored([Pending._make(row[:3]) for row in page])
+                missing = [row[:3] for row in page if row[1] not in vectors]
+                db.executemany("INSERT INTO pending VALUES (?, ?, ?)", missing)
+                ready = [row for row in page if row[1] in vectors]
+                # Numbers as JSON and vectors as one piece: one statement for all, which runs beside Python.
+                told = json.dumps([(row[0], row[2], row[3]) for row in ready])
+                everything = b"".join([vectors[row[1]] for row in ready])
+                db.execute(
+                    f"INSERT INTO vectors(rowid, place, vector) SELECT value ->> 0, value ->> 2,"
+                    f" substr(?1, key * {size} + 1, {size}) FROM json_each(?2)",
+                    (everything, told),
+                )
+                db.execute(
+                    "INSERT INTO present SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)", (told,)
+                )
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
         low, high = scope_range(scope_number)

@@ -11,8 +11,8 @@ import apsw
 
 from projections import graph
 from projections.answer import Header, Neighbour, Origin, Recalled, warnings_of
-from projections.document import Document, checks_out, unlisted
-from projections.documents import COLUMNS, load
+from projections.document import COLUMNS, Document, checks_out, unlisted
+from projections.documents import load
 from projections.filters import Condition, Filters
 from projections.house import HouseIndexes, Known
 from projections.ranking import Ranked

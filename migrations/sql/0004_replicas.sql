@@ -77,20 +77,23 @@ BEGIN
 END $$;
 
 -- At most `most` events of these scopes, after one position and through another. Ids and times come in the form that is
--- cheapest to read a million of: bytes, and microseconds since 1970.
+-- cheapest to read a million of: bytes, a time being microseconds since 2000. The plan is made anew for each page, because
+-- only then are the scopes, of which there may be many, looked up in a hash table.
 CREATE FUNCTION replica_events(principals uuid[], tokens uuid[], house uuid, wanted uuid[], after bigint, through bigint,
                                most integer)
 RETURNS TABLE (seq bigint, type text, schema_version smallint, scope_id bytea, subject_id bytea, version integer,
-               actor_id bytea, session_id text, occurred_at bigint, data text, body text, event_id bytea, runtime text,
-               run_id text, causation_id bytea, correlation_id bytea, recorded_at bigint, hash bytea)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
+               actor_id bytea, session_id text, occurred_at bytea, data text, body text, event_id bytea, runtime text,
+               run_id text, causation_id bytea, correlation_id bytea, recorded_at bytea, hash bytea)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off
+SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
-    visible uuid[] := ARRAY(SELECT w FROM unnest(wanted) w WHERE w = ANY (replica_readable(principals, tokens, house)));
+    readable uuid[] := replica_readable(principals, tokens, house);
+    visible uuid[] := ARRAY(SELECT w FROM unnest(wanted) w WHERE w = ANY (readable));
 BEGIN
     RETURN QUERY
     SELECT e.seq, e.type, e.schema_version, uuid_send(e.scope_id), uuid_send(e.subject_id), e.version,
-           uuid_send(e.actor_id), e.session_id, microseconds(e.occurred_at), e.data, e.body, uuid_send(e.event_id),
-           e.runtime, e.run_id, uuid_send(e.causation_id), uuid_send(e.correlation_id), microseconds(e.recorded_at), e.hash
+           uuid_send(e.actor_id), e.session_id, timestamptz_send(e.occurred_at), e.data, e.body, uuid_send(e.event_id),
+           e.runtime, e.run_id, uuid_send(e.causation_id), uuid_send(e.correlation_id), timestamptz_send(e.recorded_at), e.hash
       FROM events e
      WHERE e.house_id = house AND e.seq > after AND e.seq <= through AND e.scope_id = ANY (visible)
      ORDER BY e.seq LIMIT most;
@@ -99,16 +102,16 @@ END $$;
 -- All events of some memories, for who folds these anew: by the index on the subject, not through the stream.
 CREATE FUNCTION replica_subjects(principals uuid[], tokens uuid[], house uuid, subjects uuid[], through bigint)
 RETURNS TABLE (seq bigint, type text, schema_version smallint, scope_id bytea, subject_id bytea, version integer,
-               actor_id bytea, session_id text, occurred_at bigint, data text, body text, event_id bytea, runtime text,
-               run_id text, causation_id bytea, correlation_id bytea, recorded_at bigint, hash bytea)
+               actor_id bytea, session_id text, occurred_at bytea, data text, body text, event_id bytea, runtime text,
+               run_id text, causation_id bytea, correlation_id bytea, recorded_at bytea, hash bytea)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     visible uuid[] := replica_readable(principals, tokens, house);
 BEGIN
     RETURN QUERY
     SELECT e.seq, e.type, e.schema_version, uuid_send(e.scope_id), uuid_send(e.subject_id), e.version,
-           uuid_send(e.actor_id), e.session_id, microseconds(e.occurred_at), e.data, e.body, uuid_send(e.event_id),
-           e.runtime, e.run_id, uuid_send(e.causation_id), uuid_send(e.correlation_id), microseconds(e.recorded_at), e.hash
+           uuid_send(e.actor_id), e.session_id, timestamptz_send(e.occurred_at), e.data, e.body, uuid_send(e.event_id),
+           e.runtime, e.run_id, uuid_send(e.causation_id), uuid_send(e.correlation_id), timestamptz_send(e.recorded_at), e.hash
       FROM events e
      WHERE e.subject_id = ANY (subjects) AND e.house_id IS NOT DISTINCT FROM house AND e.seq <= through
        AND e.scope_id = ANY (visible)
@@ -118,7 +121,7 @@ END $$;
 -- A number that two copies of a memory share when they say the same. It finds damage; it is no proof.
 CREATE FUNCTION memory_check(m memories) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT ('x' || encode(substr(sha256(convert_to(concat_ws('|', m.id, m.version, m.status, m.tier, m.content, m.title,
+    SELECT ('x' || encode(substr(sha256(convert_to(concat_ws('|', encode(uuid_send(m.id), 'hex'), m.version, m.status, m.tier, m.content, m.title,
             m.description, m.key), 'UTF8')), 1, 4), 'hex'))::bit(32)::bigint
 $$;
 
@@ -187,7 +190,7 @@ BEGIN
     RETURN QUERY
     SELECT count(*), count(x.memory_id) FROM memories m
       LEFT JOIN embeddings x ON x.memory_id = m.id AND x.space = of_space AND x.content_version = m.content_version
-     WHERE m.parent_id = ANY (replica_readable(principals, tokens, house)) AND m.status <> 'erased';
+     WHERE m.parent_id IN (SELECT unnest(replica_readable(principals, tokens, house))) AND m.status <> 'erased';
 END $$;
 
 -- What was recalled, by whom, for which query. Only of memories that the principal may read.
