@@ -250,13 +250,13 @@ class Copier:
             self.documents.unbury(uuids)
             self.documents.bury(found.dead)
             made = list(found.documents.values())
-            self.targets[0].projection.apply(self.documents.db, Batch(self.house, events, [], made))
+            self.targets[0].projection.apply(self.documents.db, Batch(self.house, events, [], made, whole=True))
         # What is gone is handed on as if it had been erased, so that it leaves no row.
         removed = [one._replace(status="erased", content=None, title=None, description=None) for one in gone]
         for target in self.targets[1:]:
             with target.guarded(), target.file.writing():
                 target.file.unbury(uuids)
-                target.projection.apply(target.file.db, Batch(self.house, events, [], [*made, *removed]))
+                target.projection.apply(target.file.db, Batch(self.house, events, [], [*made, *removed], whole=True))
         self.must_forget = self.must_forget or bool(removed)
         return found.dead
 

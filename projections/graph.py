@@ -26,6 +26,8 @@ class Graph(Projection):
         db.execute("CREATE INDEX links_holder ON links(holder)")
 
     def apply(self, db: apsw.Connection, batch: Batch) -> None:
+        if batch.whole:
+            db.executemany("DELETE FROM links WHERE from_id = ?", [(d.uuid,) for d in batch.changed])
         events = [event for event in batch.events if event.type in ("MemoriesLinked", "MemoriesUnlinked")]
         holders = {d.uuid: d.id for d in batch.documents} if events else {}
         for event in events:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -34,7 +35,7 @@ from projections.vector import Vector
 from substrate.errors import NotCaughtUp, NotFound
 from substrate.world.credential import Credential
 from substrate.world.database import Database
-from substrate.world.replica import Mark, Reached, Replica
+from substrate.world.replica import Mark, Reached, Replica, to_micros
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,8 @@ class HouseIndexes:
         #: When the stream was last heard, by the monotonic clock; None before the first time.
         self.heard_at: float | None = None
         self.head = 0
+        #: Called when something was erased, or a scope was lost: for who keeps copies.
+        self.on_forget: Callable[[], None] = lambda: None
 
     # -------------------------------------------------------------- whom it is for
 
@@ -97,6 +100,10 @@ class HouseIndexes:
     def known(self, who: Credential) -> Known | None:
         """What was last heard of this credential's rights; None if it was never asked about."""
         return self._known.get(who)
+
+    def clock(self) -> int:
+        """The moment for which memories are judged: now."""
+        return to_micros(datetime.now(UTC))
 
     def replica(self) -> Replica:
         """The house as all hosted agents see it together."""
@@ -125,6 +132,8 @@ class HouseIndexes:
                     copier.backfill(replica)
                     for through in copier.follow(replica, mark):
                         self._arrive(through)
+                    if copier.must_forget:
+                        self.on_forget()
                     copier.forget_for_good()
                     self._arrive(mark.head)
             except Damaged as damaged:
@@ -142,6 +151,7 @@ class HouseIndexes:
             # None of the agents reads anything any more: fail closed, and give up what is here.
             self._known = {who: Known(Reached({}, None), {}) for who in replica.credentials}
             self._rights_version = None
+            self.on_forget()
             if copier is not None:
                 copier.hold({})
                 copier.forget_for_good()
@@ -219,6 +229,19 @@ class HouseIndexes:
             self.folder.hold(target.file.path)
         self._opened = ({target.name: target.file.path.name for target in targets}, Copier(self.house, targets))
         return self._opened[1]
+
+    @contextmanager
+    def writing(self) -> Iterator[tuple[Copier | None, Replica]]:
+        """The files, opened for writing, for who looks after them; nobody else of this process is at them meanwhile.
+
+        None in the place of the files where the documents cannot be used.
+        """
+        with self._lock:
+            try:
+                yield self._copier(self.folder.manifest()), self.replica()
+            except Damaged as damaged:
+                self.report_damage(damaged.name, str(damaged))
+                raise
 
     def _notice_missing(self, manifest: Manifest) -> None:
         for target in self._opened[1].targets if self._opened is not None else ():

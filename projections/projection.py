@@ -36,6 +36,8 @@ class Batch:
     new: Sequence[Document]
     #: Touched in this stretch, and known before.
     changed: Sequence[Document]
+    #: Whether the events are all that ever happened to these memories: what is here of them beyond that is wrong.
+    whole: bool = False
 
     @property
     def documents(self) -> Sequence[Document]:

@@ -22,12 +22,12 @@ from projections.candidates import Found, Report, Search, allowed, describe, fin
 from projections.documents import load
 from projections.embedding.providers import Reranker
 from projections.filters import EVERYTHING, Filters
-from projections.house import HouseIndexes, Known
+from projections.house import Known
 from projections.ranking import Candidate, Mode, Ranked
 from projections.reader import Reader
 from projections.sqlite import rows
 from projections.terms import Participants, query_terms
-from projections.view import View, known_of, view_of
+from projections.view import Served, View, known_of, view_of
 from substrate.errors import EmbedderUnavailable, InvalidInput, NotFound
 from substrate.world.credential import Credential
 
@@ -73,7 +73,7 @@ def within(name: str, value: object, low: int, high: int) -> None:
 class Recaller:
     """Answers out of one house's indexes, for the agents that are hosted there."""
 
-    def __init__(self, indexes: HouseIndexes, reranker: Reranker | None = None) -> None:
+    def __init__(self, indexes: Served, reranker: Reranker | None = None) -> None:
         self._indexes = indexes
         self._reranker = reranker
         #: The names in each set of names that was heard, made once.

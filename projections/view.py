@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 import apsw
@@ -13,14 +13,30 @@ from projections import graph
 from projections.answer import Header, Neighbour, Origin, Recalled, warnings_of
 from projections.document import COLUMNS, Document, checks_out, unlisted
 from projections.documents import load
+from projections.embedding.providers import Embedder
 from projections.filters import Condition, Filters
-from projections.house import HouseIndexes, Known
+from projections.house import Known
 from projections.ranking import Ranked
-from projections.reader import Reader
+from projections.reader import Reader, Readers
 from projections.sqlite import rows
 from substrate.errors import Denied, NotFound
 from substrate.world.credential import Credential
-from substrate.world.replica import ReachedScope, from_micros, to_micros
+from substrate.world.replica import ReachedScope, from_micros
+
+
+class Served(Protocol):
+    """Indexes to recall from: those of a house now, or as they would have been once."""
+
+    house: UUID
+    embedder: Embedder | None
+    readers: Readers
+
+    def known(self, who: Credential) -> Known | None: ...
+    def clock(self) -> int:
+        """The moment for which memories are judged, in microseconds since 1970."""
+        ...
+
+    def report_damage(self, name: str, why: str) -> None: ...
 
 
 class View(NamedTuple):
@@ -93,11 +109,13 @@ class View(NamedTuple):
         numbers = ", ".join(map(str, idents))
         found = map(Document._make, rows(self.db, f"SELECT {COLUMNS} FROM main.memories WHERE id IN ({numbers})"))
         documents = {d.id: d for d in found}
-        sound = {ident: d for ident, d in documents.items() if checks_out(d) and d.scope_number in self.scopes}
-        return sound, len(sound) == len(documents)
+        sound = {ident: d for ident, d in documents.items() if checks_out(d)}
+        # Without content, because it was erased: its event may be younger than the moment one looks at.
+        shown = {ident: d for ident, d in sound.items() if d.scope_number in self.scopes and d.content is not None}
+        return shown, len(sound) == len(documents)
 
 
-def view_of(indexes: HouseIndexes, who: Credential, reader: Reader, only: UUID | None = None) -> View:
+def view_of(indexes: Served, who: Credential, reader: Reader, only: UUID | None = None) -> View:
     """What `who` sees. Raises `Denied` for a credential that is no good, `NotFound` for a scope it may not read."""
     known = known_of(indexes, who)
     readable = known.reached.readable
@@ -110,10 +128,10 @@ def view_of(indexes: HouseIndexes, who: Credential, reader: Reader, only: UUID |
     lacking: tuple[str, ...] = ()
     if len(served) < len(readable):
         lacking = (f"{len(readable) - len(served)} of {len(readable)} scopes: still being copied to this runtime",)
-    return View(reader.db, indexes.house, known.names, served, to_micros(datetime.now(UTC)), lacking)
+    return View(reader.db, indexes.house, known.names, served, indexes.clock(), lacking)
 
 
-def known_of(indexes: HouseIndexes, who: Credential) -> Known:
+def known_of(indexes: Served, who: Credential) -> Known:
     """What was last heard of a credential. One that is no good, or was never heard of, gets nothing."""
     known = indexes.known(who)
     if known is None:

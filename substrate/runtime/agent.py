@@ -10,17 +10,18 @@ from uuid import UUID
 from projections.answer import Answer, Header, HotLine, Neighbour
 from projections.filters import Filters
 from projections.ranking import Mode
-from projections.recall import Asked
+from projections.recall import Asked, Recaller
 from substrate.errors import InvalidInput, SubstrateError
 from substrate.world import events as e
 from substrate.world.append import Written
 from substrate.world.credential import Credential
+from substrate.world.hindsight import Moment
 from substrate.world.ids import new_id
 from substrate.world.item import Context, Draft
 from substrate.world.memories import NewMemory
 from substrate.world.model import Position, Source
 from substrate.world.principal import Engine, Receipt, ScopeRef, checked
-from substrate.world.replica import Signal
+from substrate.world.replica import Signal, to_micros
 from substrate.world.world import Agent
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class HostedAgent(Agent):
         include_expired: bool = False,
         hops: int = 0,
         at_least: Position | int | None = None,
+        as_of: Moment | None = None,
         timeout: float = PATIENCE,
         explain: bool = False,
     ) -> Answer:
@@ -124,7 +126,8 @@ class HostedAgent(Agent):
 
         `mode` is keyword, vector or hybrid (the default). Filters hold before the limit. `hops` brings linked memories
         along. `at_least` is a position that the index must have come to, such as that of a `Receipt`: `NotCaughtUp` if
-        it does not within `timeout` seconds. With `explain` each result says its score and where it came from.
+        it does not within `timeout` seconds. `as_of` asks what would have been answered at a time or position, of what one
+        could read then and may read now: an index of that moment is built, which takes its time, and kept for a while. With `explain` each result says its score and where it came from.
         """
         if at_least is not None:
             self.catch_up(at_least, timeout=timeout)
@@ -138,8 +141,24 @@ class HostedAgent(Agent):
             scope=None if scope is None else self._scope_id(scope),
         )  # fmt: skip
         resident = self._resident
-        answer = resident.recaller.recall(self._credential, asked)
+        recaller = resident.recaller if as_of is None else self._recaller_at(resident, as_of)
+        answer = recaller.recall(self._credential, asked)
         return self._given(resident, query, answer, explain=explain)
+
+    def _recaller_at(self, resident: Resident, when: Moment) -> Recaller:
+        """Who answers for an earlier moment."""
+        resident.indexes.step()  # what was erased meanwhile is heard of before anything older is asked
+        seq = min(self._seq_of(when), resident.indexes.head)
+        both = {reach.scope for reach in self.rights_as_of(seq) if reach.rights & 1}
+        known = resident.indexes.known(self._credential)
+        readable = {s.id: s.number for s in known.reached.readable if s.id in both} if known else {}
+        at = to_micros(when) if isinstance(when, datetime) else self._recorded_at(seq)
+        return Recaller(resident.past.at(self._credential, seq, at, readable), self._runtime.reranker)
+
+    def _recorded_at(self, seq: int) -> int:
+        """When the stream came to a position, as far as one may know it."""
+        page = self.read_stream(max(0, seq - 1), 1)
+        return to_micros(page.events[0].recorded_at if page.events else datetime.now(UTC))
 
     def _given(self, resident: Resident, query: str, answer: Answer, *, explain: bool) -> Answer:
         """What leaves here is told: as signals, later, and where reads are audited as an event, before."""

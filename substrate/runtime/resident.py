@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 from projections.house import HouseIndexes
+from projections.past import Past
 from projections.recall import Recaller
 from projections.tail import Tail
 from substrate.errors import SubstrateError
@@ -21,10 +22,12 @@ log = logging.getLogger(__name__)
 class Resident:
     """One house in one runtime."""
 
-    def __init__(self, runtime: str, indexes: HouseIndexes, recaller: Recaller, tail: Tail, *, follow: bool) -> None:
+    def __init__(self, runtime: str, indexes: HouseIndexes, recaller: Recaller, past: Past, *, follow: bool) -> None:
         self.indexes = indexes
         self.recaller = recaller
-        self.tail = tail
+        self.past = past
+        indexes.on_forget = past.clear
+        self.tail = Tail(indexes)
         self.signals = SignalBuffer()
         self._runtime = runtime
         self._follow = follow
@@ -82,4 +85,5 @@ class Resident:
             self.flush()
         except SubstrateError as error:
             log.warning("house %s: the last signals were not written: %s", self.indexes.house, error)
+        self.past.clear()
         self.indexes.close()

@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-from projections.embedding import Embedder, load_embedder, load_reranker
+from projections.embedding import Embedder, Reranker, load_embedder, load_reranker
 from projections.folder import Folder
 from projections.house import HouseIndexes
+from projections.past import Past
 from projections.recall import Recaller
-from projections.tail import Tail
 from substrate.errors import InvalidInput
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.resident import Resident
@@ -91,10 +91,18 @@ class Runtime:
                 indexes = HouseIndexes(self.world.database, house, folder, embedder)
                 indexes.choose_embedder(self._embedder_name or "none")
                 found = Resident(
-                    self.name, indexes, Recaller(indexes, self._reranker), Tail(indexes), follow=self._follow
+                    self.name,
+                    indexes,
+                    Recaller(indexes, self._reranker),
+                    Past(self.world.database, indexes),
+                    follow=self._follow,
                 )
                 self._houses[house] = found
         return found
+
+    @property
+    def reranker(self) -> Reranker | None:
+        return self._reranker
 
     def houses(self) -> list[UUID]:
         """The houses that this runtime's folder has indexes of."""

@@ -17,7 +17,7 @@ from substrate.errors import NotFound
 from substrate.world.credential import Credential
 from substrate.world.database import Database
 from substrate.world.events import Event, decode
-from substrate.world.model import Rights
+from substrate.world.model import Link, Rights
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Microseconds from 1970 to 2000.
@@ -169,6 +169,14 @@ class Replica:
         with self._database.reading(who) as connection:
             rows = connection.execute("SELECT id, name FROM scopes WHERE name IS NOT NULL", prepare=True).fetchall()
         return dict(rows)
+
+    def links(self, who: Credential) -> list[Link]:
+        """All links of the house whose both ends this credential may read."""
+        with self._database.reading(who) as connection:
+            rows = connection.execute(
+                "SELECT house_id, from_id, relation, to_id, weight FROM links WHERE house_id = %s", (self.house,)
+            ).fetchall()
+        return [Link(**dict(zip(Link.model_fields, row, strict=True))) for row in rows]
 
     def events(self, scopes: Sequence[UUID], after: int, through: int, most: int) -> list[StoredEvent]:
         """Events of these scopes that may be read, in order."""
