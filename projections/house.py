@@ -69,10 +69,16 @@ class Known:
 class HouseIndexes:
     """One house's folder of indexes, for the agents that this runtime hosts."""
 
-    def __init__(self, database: Database, house: UUID, folder: Folder, embedder: Embedder | None = None) -> None:
+    def __init__(
+        self, database: Database, house: UUID, folder: Folder, embedder: Embedder | None = None,
+        load: Callable[[str], Embedder | None] | None = None,
+    ) -> None:  # fmt: skip
         self.house = house
         self.folder = folder
         self.embedder = embedder
+        #: How an embedder is had by its name, for when another process of this folder chooses another one.
+        self._load_embedder = load
+        self._embedder_name = folder.manifest().embedder
         self._database = database
         self.projections = standard_projections(embedder.space if embedder else None)
         self.readers = Readers(folder, tuple(p.name for p in self.projections), lambda: self.faults)
@@ -123,6 +129,7 @@ class HouseIndexes:
         """
         with self._lock:
             manifest = self.folder.manifest()
+            self._follow_embedder(manifest)
             replica = Replica(self._database, self.house, manifest.credentials(self.house))
             copier = self._copier(manifest)
             try:
@@ -375,8 +382,20 @@ class HouseIndexes:
 
     def choose_embedder(self, name: str) -> None:
         """Write down what makes the vectors of this folder."""
+        self._embedder_name = name
         if self.folder.manifest().embedder != name:
             self.folder.change(lambda m: replace(m, embedder=name))
+
+    def _follow_embedder(self, manifest: Manifest) -> None:
+        """Another process may have changed the space: vectors of two never meet, so this one changes with it."""
+        name = manifest.embedder
+        if name is None or name == self._embedder_name or self._load_embedder is None:
+            return
+        self.embedder, self._embedder_name = self._load_embedder(name), name
+        self.projections = standard_projections(self.embedder.space if self.embedder else None)
+        self._close_files()
+        self.readers.close()
+        self.readers = Readers(self.folder, tuple(p.name for p in self.projections), lambda: self.faults)
 
     def close(self) -> None:
         self.readers.close()

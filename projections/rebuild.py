@@ -16,7 +16,7 @@ from uuid import UUID
 from projections import documents
 from projections.copying import Copier, Target
 from projections.files import IndexFile
-from projections.folder import Folder
+from projections.folder import Folder, Manifest
 from projections.loading import Loader
 from projections.projection import Projection
 from projections.sqlite import DAMAGE
@@ -65,16 +65,24 @@ class Builder:
 
     def __init__(
         self, folder: Folder, replica: Replica, projections: Sequence[Projection],
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[Progress], None] | None = None, finish: Callable[[Copier], None] | None = None,
     ) -> None:  # fmt: skip
         self._folder = folder
         self._replica = replica
         self._projections = projections
         self._tell = on_progress or (lambda _: None)
+        self._finish = finish or (lambda _: None)
         self._began = time.monotonic()
 
-    def run(self, scopes: Mapping[UUID, int], *, through: int | None = None) -> RebuildReport:
-        """Build, verify, and put to use. Raises `Occupied` where another process is at it."""
+    def run(
+        self, scopes: Mapping[UUID, int], *, through: int | None = None, use: bool = True,
+        also: Callable[[Manifest], Manifest] | None = None,
+    ) -> RebuildReport:  # fmt: skip
+        """Build, verify, and put to use; `also` changes the manifest in the same step.
+
+        With `through`, only up to that position, and nothing to compare with. Raises `Occupied` where another process is
+        at it.
+        """
         with (
             self._folder.locked("rebuild", wait=False),
             self._targets(scopes) as (targets, resumed),
@@ -88,11 +96,13 @@ class Builder:
             loader = Loader(self._replica, copier, lambda seq: self._say(seq - start, last - start))
             loader.load(last)
             head = last if truth is None else self._verify(copier, scopes, truth.result())
+            self._finish(copier)
             for target in targets:
                 target.projection.end_bulk(target.file.db)
                 target.file.settle()
             report = self._report(copier, loader.read, head, resumed)
-            self._put_to_use(targets)
+            names = {target.name: target.file.path.name for target in targets} if use else {}
+            self._folder.change(lambda m: replace((also or (lambda n: n))(m), files={**m.files, **names}, building={}))
         self._folder.sweep()
         return report
 
@@ -159,10 +169,6 @@ class Builder:
         self._folder.change(lambda m: replace(m, building=names))
         self._folder.sweep()  # whatever an earlier rebuild left half done
         return files
-
-    def _put_to_use(self, targets: Sequence[Target]) -> None:
-        names = {target.name: target.file.path.name for target in targets}
-        self._folder.change(lambda m: replace(m, files={**m.files, **names}, building={}))
 
     # -------------------------------------------------------------- the end
 

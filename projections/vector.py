@@ -154,13 +154,13 @@ def fill(db: apsw.Connection, found: Iterable[tuple[Pending, Document, bytes]]) 
 
 
 def search(
-    db: apsw.Connection, query: bytes, places: Sequence[int], clause: Clause, most: int
+    db: apsw.Connection, query: bytes, places: Sequence[int], clause: Clause, most: int, *, schema: str = "vector"
 ) -> list[tuple[int, float]]:
     """The nearest memories of these places: (id, cosine), nearest first. `clause` is on rowid, and holds before the limit."""
     # vec0 gives so many of each partition, in no order of their own.
     found = rows(
         db,
-        f"SELECT rowid, distance FROM vector.vectors WHERE vector MATCH ? AND k = {int(most)}"
+        f"SELECT rowid, distance FROM {schema}.vectors WHERE vector MATCH ? AND k = {int(most)}"
         f" AND place IN ({', '.join(map(str, places))}) {clause.sql}",
         (query, *clause.values),
     )

@@ -79,12 +79,12 @@ class HostedAgent(Agent):
         self, memories: Iterable[NewMemory], *, import_id: UUID | None = None
     ) -> list[Receipt | SubstrateError]:
         answers = super().remember_many(memories, import_id=import_id)
-        self._resident.hint()
+        self._runtime.committed(self.house)
         return answers
 
     def _submit(self, *drafts: Draft) -> list[Written]:
         written = super()._submit(*drafts)
-        self._resident.hint()
+        self._runtime.committed(self.house)
         return written
 
     # -------------------------------------------------------------- recalling

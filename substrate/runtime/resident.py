@@ -48,7 +48,7 @@ class Resident:
                 self._keeper.start()
 
     def hint(self) -> None:
-        """Something was written to the house."""
+        """Something was written to the house: look now."""
         if self._started:
             self.tail.hint()
 

@@ -21,6 +21,7 @@ from projections.past import Past
 from projections.recall import Recaller
 from substrate.errors import InvalidInput
 from substrate.runtime.agent import HostedAgent
+from substrate.runtime.hints import Hints
 from substrate.runtime.resident import Resident
 from substrate.settings import Settings
 from substrate.world.enrol import RUNTIME_NAME
@@ -42,9 +43,11 @@ class Runtime:
         self._folder = Path(settings.home) / "runtimes" / name
         self._houses: dict[UUID, Resident] = {}
         self._lock = threading.Lock()
-        self._embedder: Embedder | None = None
-        self._embedder_name: str | None = None
+        self._embedders: dict[str, Embedder | None] = {}
         self._reranker = load_reranker(settings)
+        self._hints = Hints(world.database, self._heard) if follow else None
+        if self._hints is not None:
+            self._hints.start()
 
     @classmethod
     def open(
@@ -87,9 +90,9 @@ class Runtime:
             found = self._houses.get(house)
             if found is None:
                 folder = Folder(self._folder / str(house))
-                embedder = self._load_embedder(folder.manifest().embedder)
-                indexes = HouseIndexes(self.world.database, house, folder, embedder)
-                indexes.choose_embedder(self._embedder_name or "none")
+                name = self._embedder_for(folder.manifest().embedder)
+                indexes = HouseIndexes(self.world.database, house, folder, self.embedder(name), self.embedder)
+                indexes.choose_embedder(name)
                 found = Resident(
                     self.name,
                     indexes,
@@ -99,6 +102,17 @@ class Runtime:
                 )
                 self._houses[house] = found
         return found
+
+    def committed(self, house: UUID) -> None:
+        """An agent of this runtime has written to a house: its own index, and those of others, may look at once."""
+        self._heard(house)
+        if self._hints is not None:
+            self._hints.committed(house)
+
+    def _heard(self, house: UUID) -> None:
+        resident = self._houses.get(house)
+        if resident is not None:
+            resident.hint()
 
     @property
     def reranker(self) -> Reranker | None:
@@ -110,23 +124,28 @@ class Runtime:
             return []
         return [UUID(path.name) for path in sorted(self._folder.iterdir()) if (path / "indexes.json").exists()]
 
-    def _load_embedder(self, chosen: str | None) -> Embedder | None:
+    def embedder(self, name: str) -> Embedder | None:
+        """An embedder by its name, loaded once. Raises `Misconfigured` for one that cannot be used."""
+        if name not in self._embedders:
+            self._embedders[name] = load_embedder(self._settings.model_copy(update={"embedder": name}))
+        return self._embedders[name]
+
+    def _embedder_for(self, chosen: str | None) -> str:
         """That of the settings, if somebody set one; else that with which the folder was made; else the default."""
-        if self._embedder_name is None:
-            set_ = "embedder" in self._settings.model_fields_set
-            name = self._settings.embedder if set_ or chosen is None else chosen
-            self._embedder = load_embedder(self._settings.model_copy(update={"embedder": name}))
-            self._embedder_name = name
-        return self._embedder
+        is_set = "embedder" in self._settings.model_fields_set
+        return self._settings.embedder if is_set or chosen is None else chosen
 
     def close(self) -> None:
         """Stop following, write down what is still held back, and close the files."""
+        if self._hints is not None:
+            self._hints.stop()
         with self._lock:
             houses, self._houses = list(self._houses.values()), {}
         for house in houses:
             house.close()
-        if self._embedder is not None:
-            self._embedder.close()
+        for embedder in self._embedders.values():
+            if embedder is not None:
+                embedder.close()
         self.world.close()
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
@@ -95,6 +96,17 @@ class Database:
                 (str(who.principal), str(who.token or "")),
                 prepare=True,
             )
+            yield connection
+
+    @contextmanager
+    def listening(self, channel: str) -> Iterator[Connection]:
+        """A connection of its own, outside the pool, that hears what is notified on a channel."""
+        try:
+            connection = psycopg.connect(self._conninfo, autocommit=True)
+        except psycopg.OperationalError as error:
+            raise _went_away(error) from None
+        with connection:
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             yield connection
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[TupleRow]:

@@ -241,6 +241,16 @@ class Replica:
         )
         return int(written)
 
+    def asked(self, who: Credential, most: int) -> list[tuple[str, UUID]]:
+        """What this credential asked lately, each query once, with the memory that came first."""
+        with self._database.reading(who) as connection:
+            rows = connection.execute(
+                "SELECT query, memory_id FROM (SELECT DISTINCT ON (query) query, memory_id, recalled_at FROM recall_signals"
+                " WHERE principal_id = %s AND place = 1 ORDER BY query, recalled_at DESC) q ORDER BY recalled_at DESC LIMIT %s",
+                (who.principal, most),
+            ).fetchall()
+        return [(query, memory) for query, memory in rows]
+
     def report(self, runtime: str, state: dict[str, Any]) -> None:
         """Say how this runtime is; `substrate status` shows it."""
         self._database.rows(
