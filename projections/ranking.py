@@ -140,7 +140,7 @@ def fuse(query: Query, candidates: Iterable[Candidate], weights: Weights = DEFAU
         age = query.now - c.learned_at
         parts["recency"] = part = weights.recency / (1.0 + age / fresh_for) if age > 0 else weights.recency
         ranked.append(Ranked(c, score + part, parts, relevance))
-    ranked.sort(key=_best_first, reverse=True)
+    ranked.sort(key=best_first, reverse=True)
     return ranked
 
 
@@ -165,7 +165,7 @@ def lift(fused: Sequence[Ranked], neighbours: Iterable[Ranked] = (), weights: We
         if c.session is not None and (best := sessions.get((c.id >> 32, c.session))) is not None:
             one.parts["session"] = share = weights.session * best
             one.score += share
-    return sorted(everything.values(), key=_best_first, reverse=True)
+    return sorted(everything.values(), key=best_first, reverse=True)
 
 
 def rank(query: Query, candidates: Iterable[Candidate], weights: Weights = DEFAULT) -> list[Ranked]:
@@ -215,5 +215,6 @@ def _shares(
     return shares
 
 
-def _best_first(one: Ranked) -> tuple[float, float, int]:
+def best_first(one: Ranked) -> tuple[float, float, int]:
+    """The key that candidates are sorted by, greatest first."""
     return one.score, one.candidate.learned_at, one.id
