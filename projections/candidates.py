@@ -15,11 +15,17 @@ from projections.filters import Condition, Filters
 from projections.ranking import Candidate, Mode
 from projections.reader import Reader
 from projections.sqlite import DAMAGE, rows
-from projections.terms import match_expression
+from projections.terms import asks, match_expression
 
 #: Past so many ranges one statement over all of them, filtered, is cheaper than a statement for each.
 MOST_RANGES = 24
-_LIGHT = "id, learned_at, taught_by, session, status, key, blocked"
+#: The last two are what stands beside it in its session, in the same scope: one look into the index of sessions each.
+_LIGHT = f"""
+    d.id, d.learned_at, d.taught_by, d.session, d.status, d.key, d.blocked, length(d.content), substr(d.content, -6),
+    (SELECT max(b.id) FROM main.memories b WHERE b.session = d.session AND b.id < d.id AND b.id >= d.id >> 33 << 33),
+    (SELECT min(a.id) FROM main.memories a WHERE a.session = d.session AND a.id > d.id
+                                             AND a.id < (d.id >> 33 << 33) + {PAST})
+"""
 #: A term with something in it that full text splits at.
 _WHOLE = re.compile(r"[^\w]|_")
 
@@ -34,6 +40,10 @@ class Light(NamedTuple):
     status: str
     key: str | None
     blocked: int
+    length: int | None
+    ending: str | None  # of the content: enough to see whether it is a question
+    before: int | None
+    after: int | None
 
 
 @dataclass(slots=True)
@@ -61,18 +71,28 @@ class Search:
 
 
 Report = Callable[[str, BaseException], None]
+#: Asked with a search, it gives numbers, of what kind the score is, and the score.
+Source = Callable[[apsw.Connection, Search], Iterable[tuple[int, str, float]]]
 
 
 def find(reader: Reader, search: Search, report: Report) -> Found:
-    """Ask every source, each guarded: one that is damaged is reported, and the others answer."""
+    """Ask every source, each guarded: one that is damaged is reported, and the others answer.
+
+    What is merely recent is asked for where they find nothing: else it answers nothing, and is a third of the work.
+    """
     found = Found()
-    sources: list[tuple[str, Callable[[apsw.Connection, Search], Iterable[tuple[int, str, float]]]]] = []
+    sources: list[tuple[str, Source]] = []
     if search.mode != "vector" and search.terms:
         sources.append(("fulltext", _by_text))
     if search.mode != "keyword" and search.vector is not None:
         sources.append(("vector", _by_vector))
-    if search.mode == "hybrid" and search.filters.live:
-        sources.append(("recency", _by_time))
+    _ask(reader, search, report, sources, found)
+    if not found.candidates and search.mode == "hybrid" and search.filters.live:
+        _ask(reader, search, report, [("recency", _by_time)], found)
+    return found
+
+
+def _ask(reader: Reader, search: Search, report: Report, sources: Iterable[tuple[str, Source]], found: Found) -> None:
     full = False
     for name, ask in sources:
         if name in reader.lacks:
@@ -92,8 +112,7 @@ def find(reader: Reader, search: Search, report: Report) -> Found:
                 candidate.vector = score
     wanted = len(found.candidates)
     judge(reader.db, search.filters, found)
-    found.short = full and len(found.candidates) < wanted
-    return found
+    found.short = found.short or (full and len(found.candidates) < wanted)
 
 
 def judge(db: apsw.Connection, filters: Filters, found: Found) -> None:
@@ -108,11 +127,11 @@ def judge(db: apsw.Connection, filters: Filters, found: Found) -> None:
 
 
 def describe(candidate: Candidate, known: Light) -> None:
-    candidate.learned_at, candidate.taught_by, candidate.session = (
-        known.learned_at / 1e6,
-        known.taught_by,
-        known.session,
-    )
+    candidate.learned_at = known.learned_at / 1e6
+    candidate.taught_by = known.taught_by
+    candidate.session, candidate.before, candidate.after = known.session, known.before, known.after
+    candidate.length = known.length or 0
+    candidate.asks = known.ending is not None and asks(known.ending)
 
 
 def allowed(status: str, filters: Filters) -> bool:
@@ -123,7 +142,7 @@ def light(db: apsw.Connection, idents: Iterable[int]) -> list[Light]:
     """The light rows of these numbers, as far as they are there."""
     # As text and not as parameters: they are our own numbers, and a hundred bindings cost more than the look-ups.
     numbers = ", ".join(map(str, idents))
-    return [Light._make(row) for row in rows(db, f"SELECT {_LIGHT} FROM main.memories WHERE id IN ({numbers})")]
+    return [Light._make(row) for row in rows(db, f"SELECT {_LIGHT} FROM main.memories d WHERE d.id IN ({numbers})")]
 
 
 def _by_text(db: apsw.Connection, search: Search) -> Iterable[tuple[int, str, float]]:
@@ -180,17 +199,3 @@ def _by_vector(db: apsw.Connection, search: Search) -> Iterable[tuple[int, str, 
 def _by_time(db: apsw.Connection, search: Search) -> Iterable[tuple[int, str, float]]:
     hits = recency.search(db, search.scopes, search.condition.holds_for("recent.id"), search.most)
     return ((ident, "time", float(at)) for ident, at in hits)
-
-
-def neighbours_in_session(db: apsw.Connection, one: Light) -> tuple[int | None, int | None]:
-    """What was learned just before and just after a memory in its session, in the same scope."""
-    low = one.id >> 33 << 33
-    ((before,),) = rows(
-        db, "SELECT max(id) FROM main.memories WHERE session = ? AND id >= ? AND id < ?", (one.session, low, one.id)
-    )
-    ((after,),) = rows(
-        db,
-        "SELECT min(id) FROM main.memories WHERE session = ? AND id > ? AND id < ?",
-        (one.session, one.id, low + PAST),
-    )
-    return before, after

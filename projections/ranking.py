@@ -1,21 +1,30 @@
 """Which of the candidates answer the query best: scores of several sources, made one.
 
     fuse     each memory by itself: full text and vector, each scaled to 0 … 1 over what was found, and added up with
-             their weights; who is named in the query and taught the memory; how new it is
-    lift     each memory in its surroundings: what was said just before and after it in its session, and how much else
-             of that session was found
+             their weights: its relevance. Then what needs no look at the query's words: who is named in it and taught
+             the memory, a date in it at which the memory was learned, how much the memory says, how new it is
+    lift     each memory in its surroundings: what was said around it in its session, and how much else of that session
+             was found
     rank     both, where no neighbours are fetched in between
 
 A weighted sum and not a fusion of ranks: that a memory is found far better than the next one is what ranks forget.
+Only relevance goes over to neighbours: who said it, and how long it is, says nothing about the turn beside it.
 Everything here is arithmetic on a few dozen candidates: no index is asked, nothing is stored.
+
+The weights stand in the middle of flat optima, on five conversations of LoCoMo with one static and one transformer
+embedder. Weightings drawn at random around them, the best for four conversations tried on the fifth, found 77.9 and 80.9
+of 100 among the first ten; these find 78.9 and 81.8 on all five, and are the choice of every four.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
+
+from projections.dates import Span
 
 Mode = Literal["keyword", "vector", "hybrid"]
 Who = UUID | bytes
@@ -38,15 +47,18 @@ class Candidate:
     session: str | None = None
     before: int | None = None
     after: int | None = None
+    length: int = 0  # characters of its content; 0 where nobody counted
+    asks: bool = False  # its content is a question: see `terms.asks`
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What ranking must know of the query: who is named in it, when it is asked, and which sources count."""
+    """What ranking must know of the query: who and which times are named in it, when it is asked, which sources count."""
 
     now: float
     named: frozenset[Who] = frozenset()
     mode: Mode = "hybrid"
+    dated: Sequence[Span] = ()  # see `dates.mentioned`
 
 
 @dataclass(slots=True)
@@ -56,6 +68,7 @@ class Ranked:
     candidate: Candidate
     score: float
     parts: dict[str, float] = field(default_factory=dict)
+    relevance: float = 0.0  # of the score, what text and vector found
 
     @property
     def id(self) -> int:
@@ -69,10 +82,21 @@ class Weights:
     text: float = 0.55
     vector: float = 0.45
     #: The memory was taught by somebody who is named in the query.
-    named: float = 0.3
-    #: So much of a memory's score goes to each of its neighbours: a question is answered by the next turn.
-    neighbour: float = 0.2
-    #: The best score of the session, to each memory of it.
+    named: float = 0.35
+    #: It was learned at a date that is named in the query, or soon after.
+    dated: float = 0.3
+    #: It has much to say: nothing for an empty text, all of it from `says_much` characters on. BM25 and cosine both
+    #: favour "Thanks, Ana!", which answers nothing.
+    said: float = 0.2
+    says_much: float = 200.0
+    #: Taken off a memory that asks itself.
+    asks: float = 0.1
+    #: So much of a memory's relevance goes to each of its neighbours, and to theirs beyond.
+    neighbour: float = 0.3
+    beyond: float = 0.1
+    #: And so much more from a question to what follows it, which is where its answer is.
+    answer: float = 0.3
+    #: The best relevance of the session, to each memory of it.
     session: float = 0.2
     #: Of a memory of this moment, half of it after `fresh_for` days. It decides between equals, not more.
     recency: float = 0.02
@@ -88,19 +112,35 @@ def fuse(query: Query, candidates: Iterable[Candidate], weights: Weights = DEFAU
     text_weight, vector_weight = _sources(query.mode, found, weights)
     text_low, text_range = _span([c.text for c in found if c.text is not None])
     vector_low, vector_range = _span([c.vector for c in found if c.vector is not None])
+    text_scale, vector_scale = text_weight / text_range, vector_weight / vector_range
+    said_scale, fresh_for = weights.said / weights.says_much, weights.fresh_for * DAY
     ranked = []
+    # It runs for each candidate of each recall: what looks clumsy here is what was faster.
     for c in found:
         parts: dict[str, float] = {}
-        if c.text is not None and text_weight:
-            parts["text"] = text_weight * (c.text - text_low) / text_range
-        if c.vector is not None and vector_weight:
-            parts["vector"] = vector_weight * (c.vector - vector_low) / vector_range
-        if query.named and c.taught_by in query.named:
+        relevance = 0.0
+        if text_scale and c.text is not None:
+            parts["text"] = relevance = text_scale * (c.text - text_low)
+        if vector_scale and c.vector is not None:
+            parts["vector"] = part = vector_scale * (c.vector - vector_low)
+            relevance += part
+        score = relevance
+        if c.taught_by in query.named:
             parts["named"] = weights.named
-        age = (query.now - c.learned_at) / (weights.fresh_for * DAY)
-        parts["recency"] = weights.recency / (1.0 + max(age, 0.0))
-        ranked.append(Ranked(c, sum(parts.values()), parts))
-    ranked.sort(key=_best_first, reverse=True)
+            score += weights.named
+        if query.dated and _within(query.dated, c.learned_at):
+            parts["dated"] = weights.dated
+            score += weights.dated
+        if c.length:
+            parts["said"] = part = said_scale * c.length if c.length < weights.says_much else weights.said
+            score += part
+        if c.asks:
+            parts["asks"] = -weights.asks
+            score -= weights.asks
+        age = query.now - c.learned_at
+        parts["recency"] = part = weights.recency / (1.0 + age / fresh_for) if age > 0 else weights.recency
+        ranked.append(Ranked(c, score + part, parts, relevance))
+    ranked.sort(key=best_first, reverse=True)
     return ranked
 
 
@@ -109,21 +149,23 @@ def lift(fused: Sequence[Ranked], neighbours: Iterable[Ranked] = (), weights: We
 
     `neighbours` are what `fuse` made of memories that no source found, but that stand next to one in a session.
     """
-    everything = {one.id: one for one in (*neighbours, *fused)}
-    own = {one.id: one.score for one in everything.values()}
-    best: dict[tuple[int, str], float] = {}
+    # None is nobody's id: so `before` and `after` can be looked up as they are.
+    everything: dict[int | None, Ranked] = {one.candidate.id: one for one in (*neighbours, *fused)}
+    shares = _shares(fused, everything, weights)
+    sessions: dict[tuple[int, str], float] = {}
     for one in fused:
-        if one.candidate.session is not None:
-            session = (one.id >> 32, one.candidate.session)
-            best[session] = max(best.get(session, 0.0), one.score)
+        c = one.candidate
+        if c.session is not None and one.relevance > sessions.get((c.id >> 32, c.session), 0.0):
+            sessions[c.id >> 32, c.session] = one.relevance
     for one in everything.values():
         c = one.candidate
-        if c.session is not None:
-            _add(one, "session", weights.session * best.get((one.id >> 32, c.session), 0.0))
-        for beside in (c.before, c.after):
-            if beside is not None and beside in own:
-                _add(everything[beside], "neighbour", weights.neighbour * own[one.id])
-    return sorted(everything.values(), key=_best_first, reverse=True)
+        if (share := shares.get(c.id)) is not None:
+            one.parts["neighbour"] = share
+            one.score += share
+        if c.session is not None and (best := sessions.get((c.id >> 32, c.session))) is not None:
+            one.parts["session"] = share = weights.session * best
+            one.score += share
+    return sorted(everything.values(), key=best_first, reverse=True)
 
 
 def rank(query: Query, candidates: Iterable[Candidate], weights: Weights = DEFAULT) -> list[Ranked]:
@@ -147,10 +189,32 @@ def _span(scores: Sequence[float]) -> tuple[float, float]:
     return (low, high - low) if high > low else (low - 1.0, 1.0)
 
 
-def _add(one: Ranked, part: str, amount: float) -> None:
-    one.parts[part] = one.parts.get(part, 0.0) + amount
-    one.score += amount
+def _within(spans: Iterable[Span], moment: float) -> bool:
+    return any(start <= moment < end for start, end in spans)
 
 
-def _best_first(one: Ranked) -> tuple[float, float, int]:
+def _shares(
+    fused: Sequence[Ranked], everything: Mapping[int | None, Ranked], weights: Weights
+) -> dict[int | None, float]:
+    """What each gets of the relevance of those around it. Beyond a neighbour whom nobody fetched, nobody is known."""
+    shares: dict[int | None, float] = defaultdict(float)
+    for one in fused:
+        relevance = one.relevance
+        if not relevance:
+            continue
+        c = one.candidate
+        before, after = everything.get(c.before), everything.get(c.after)
+        if before is not None:
+            shares[before.candidate.id] += weights.neighbour * relevance
+            if before.candidate.before in everything:
+                shares[before.candidate.before] += weights.beyond * relevance
+        if after is not None:
+            shares[after.candidate.id] += (weights.neighbour + weights.answer * c.asks) * relevance
+            if after.candidate.after in everything:
+                shares[after.candidate.after] += weights.beyond * relevance
+    return shares
+
+
+def best_first(one: Ranked) -> tuple[float, float, int]:
+    """The key that candidates are sorted by, greatest first."""
     return one.score, one.candidate.learned_at, one.id

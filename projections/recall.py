@@ -16,15 +16,17 @@ from uuid import UUID
 
 import apsw
 
-from projections import hot, ranking, recency
+from projections import dates, hot, ranking, recency
 from projections.answer import Answer, Header, HotLine, Neighbour
-from projections.candidates import Found, Report, Search, allowed, describe, find, light, neighbours_in_session
+from projections.candidates import Found, Report, Search, allowed, describe, find, light
+from projections.document import Document
 from projections.documents import load
 from projections.embedding.providers import Reranker
 from projections.filters import EVERYTHING, Filters
 from projections.house import Known
 from projections.ranking import Candidate, Mode, Ranked
 from projections.reader import Reader
+from projections.reranking import Said, rerank, texts_wanted
 from projections.sqlite import rows
 from projections.terms import Participants, query_terms
 from projections.view import Served, View, known_of, view_of
@@ -32,11 +34,9 @@ from substrate.errors import EmbedderUnavailable, InvalidInput, NotFound
 from substrate.world.credential import Credential
 
 #: Candidates that each source is asked for, at least; and twice the limit, where that is more.
-CANDIDATES = 30
+CANDIDATES = 40
 #: The best so many of the candidates are looked at in their session.
-IN_SESSION = 20
-#: What a cross-encoder is shown.
-RERANKED = 30
+IN_SESSION = 30
 #: Headers of a manifest, memories of an answer, hops of a link.
 MOST_HEADERS, MOST_RESULTS, MOST_HOPS = 200, 100, 5
 #: How often candidates are asked for again, each time twice as many, where the documents did not confirm enough of them.
@@ -95,7 +95,9 @@ class Recaller:
                 terms=query_terms(asked.query), vector=vector, mode=asked.mode, scopes=view.numbers,
                 filters=asked.filters, condition=view.condition(asked.filters), most=max(CANDIDATES, 2 * asked.limit),
             )  # fmt: skip
-            query = ranking.Query(view.now / 1e6, frozenset(participants.mentioned(asked.query)), asked.mode)
+            now = view.now / 1e6
+            named, dated = frozenset(participants.mentioned(asked.query)), dates.mentioned(asked.query, now)
+            query = ranking.Query(now, named, asked.mode, dated)
             found, ranked = _ranked(reader, search, query, asked.limit, self._reporter(lacking))
             ranked = _nearest(view, ranked, found, search)
             best = self._reranked(view, asked, ranked)[: asked.limit]
@@ -148,14 +150,11 @@ class Recaller:
     def _reranked(self, view: View, asked: Asked, ranked: list[Ranked]) -> list[Ranked]:
         if self._reranker is None or not ranked:
             return ranked
-        shown = ranked[: max(RERANKED, asked.limit)]
-        texts, _ = view.loaded([one.id for one in shown])
-        known = [one for one in shown if one.id in texts]
-        told = ["\n".join(filter(None, (d.title, d.description, d.content))) for d in (texts[one.id] for one in known)]
-        for one, score in zip(known, self._reranker.scores(asked.query, told), strict=True):
-            one.parts["reranker"] = float(score)
-        known.sort(key=lambda one: one.parts["reranker"], reverse=True)
-        return [*known, *ranked[len(shown) :]]
+        documents, _ = view.loaded(texts_wanted(ranked))
+        asked_for = {one.id for one in ranked}
+        # What is beside a hit is read along with it, but not where it was put out of use.
+        told = {ident: d for ident, d in documents.items() if ident in asked_for or view.shows(d)}
+        return rerank(asked.query, ranked, {ident: _said(d, view) for ident, d in told.items()}, self._reranker)
 
     def _names_in(self, known: Known) -> Participants[bytes]:
         # By identity, and with the object kept, so that its number is not given to another.
@@ -197,9 +196,7 @@ def _ranked(
             break
         search = replace(search, most=search.most * 2)
         found = find(reader, search, report)
-    told = [c for c in found.candidates.values() if c.text is not None or c.vector is not None]
-    # What is merely recent answers only where nothing else does.
-    fused = ranking.fuse(query, told or found.candidates.values())
+    fused = ranking.fuse(query, found.candidates.values())
     return found, ranking.lift(fused, _beside(reader.db, search, query, fused, found))
 
 
@@ -207,13 +204,9 @@ def _beside(
     db: apsw.Connection, search: Search, query: ranking.Query, fused: Sequence[Ranked], found: Found
 ) -> list[Ranked]:
     """The neighbours in their sessions of the best candidates, where no source found them."""
-    new: dict[int, Candidate] = {}
-    for one in fused[:IN_SESSION]:
-        if one.candidate.session is None:
-            continue
-        beside = neighbours_in_session(db, found.light[one.id])
-        one.candidate.before, one.candidate.after = beside
-        new |= {ident: Candidate(ident) for ident in beside if ident is not None and ident not in found.candidates}
+    known = {one.id for one in fused}
+    sides = [side for one in fused[:IN_SESSION] for side in (one.candidate.before, one.candidate.after)]
+    new = {side: Candidate(side) for side in sides if side is not None and side not in known}
     if not new:
         return []
     kept = {row.id: row for row in light(db, new) if not row.blocked and allowed(row.status, search.filters)}
@@ -256,5 +249,10 @@ def _nearest(view: View, ranked: list[Ranked], found: Found, search: Search) -> 
     for one in ranked:
         near = nearest.get(keyed.get(one.id, ""), one.id)
         if near not in chosen:
-            chosen[near] = one if near == one.id else replace(one, candidate=replace(one.candidate, id=near))
+            chosen[near] = one if near == one.id else replace(one, candidate=Candidate(near))
     return list(chosen.values())
+
+
+def _said(d: Document, view: View) -> Said:
+    text = "\n".join(filter(None, (d.title, d.description, d.content)))
+    return Said(text, view.names.get(UUID(bytes=d.taught_by)), d.learned_at / 1e6)

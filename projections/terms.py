@@ -18,6 +18,10 @@ _WORD = re.compile(r"\w+")
 #: What may stand around a word without being a part of it, and what inside of it is only spelling.
 _AROUND = "\"'’‘“”«»„()[]{}<>,;:.!?…、。，；：！？（）「」"
 _SPELLING = str.maketrans("", "", "'’-")
+#: What may follow the question mark of a question.
+_CLOSING = " \t\r\n\"'’”»)]!"
+_QUESTION_MARKS = ("?", "？", "؟")
+_MAY_END = frozenset([*_CLOSING, *_QUESTION_MARKS])
 #: A query may be a whole page; more words than this find nothing better, only later.
 MOST_TERMS = 64
 _CJK = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
@@ -65,6 +69,12 @@ def searchable(text: str) -> str:
     if text.isascii() or not _EAST_ASIAN.search(text):
         return text
     return _CJK_RUN.sub(lambda run: f" {_pairs(run[0])} ", unicodedata.normalize("NFKC", text))
+
+
+def asks(text: str) -> bool:
+    """Whether the text is a question: it ends as one, however much is said before. Its answer is rather in the next."""
+    # Most texts end in a letter or a full stop, and are asked by the hundred.
+    return text[-1:] in _MAY_END and text.rstrip(_CLOSING).endswith(_QUESTION_MARKS)
 
 
 def _pairs(run: str) -> str:

@@ -82,6 +82,62 @@ def test_a_neighbour_that_no_source_found_is_lifted_by_a_good_hit() -> None:
     assert ranked[1].parts["neighbour"] > 0
 
 
+def test_what_follows_a_question_is_lifted_more_than_what_follows_a_statement() -> None:
+    candidates = [
+        Candidate(10, text=9.0, session="s", after=11, asks=True),
+        Candidate(20, text=9.0, session="t", after=21),
+        Candidate(50, text=1.0),
+    ]
+    neighbours = [Candidate(11, session="s", before=10), Candidate(21, session="t", before=20)]
+    ranked = {one.id: one for one in lift(fuse(ASKED, candidates), fuse(ASKED, neighbours))}
+    assert ranked[11].score > ranked[21].score
+
+
+def test_the_turn_beyond_a_neighbour_gets_a_little_if_the_neighbour_is_known() -> None:
+    hit = Candidate(10, text=9.0, session="s", after=11)
+    beside = Candidate(11, session="s", before=10, after=12)
+    beyond = Candidate(12, session="s", before=11)
+    candidates = [hit, Candidate(50, text=1.0)]
+    with_it = {one.id: one for one in lift(fuse(ASKED, candidates), fuse(ASKED, [beside, beyond]))}
+    assert 0 < with_it[12].parts["neighbour"] < with_it[11].parts["neighbour"]
+    without = {one.id: one for one in lift(fuse(ASKED, candidates), fuse(ASKED, [beyond]))}
+    assert "neighbour" not in without[12].parts
+
+
+def test_a_neighbour_gets_of_what_was_found_and_not_of_who_said_it() -> None:
+    def around(named: frozenset[bytes]) -> float:
+        hit = Candidate(10, text=9.0, session="s", after=11, taught_by=ANA, length=500)
+        answer = Candidate(11, session="s", before=10, taught_by=BEN)
+        query = Query(NOW, named=named)
+        ranked = lift(fuse(query, [hit, Candidate(50, text=1.0)]), fuse(query, [answer]))
+        return next(one.parts["neighbour"] for one in ranked if one.id == 11)
+
+    assert around(frozenset([ANA])) == around(frozenset())
+
+
+def test_of_memories_found_alike_the_one_that_says_more_comes_first() -> None:
+    thanks = Candidate(2, text=5.0, vector=0.6, length=14, learned_at=NOW)
+    answer = Candidate(1, text=5.0, vector=0.6, length=140, learned_at=NOW - DAY)
+    assert ids(rank(ASKED, [thanks, answer, Candidate(3, text=1.0, vector=0.1)]))[:2] == [1, 2]
+
+
+def test_a_page_says_no_more_than_a_paragraph() -> None:
+    page, paragraph = fuse(ASKED, [Candidate(1, text=5.0, length=9_000), Candidate(2, text=5.0, length=300)])
+    assert page.parts["said"] == paragraph.parts["said"] == DEFAULT.said
+
+
+def test_of_memories_found_alike_one_that_tells_comes_before_one_that_asks() -> None:
+    candidates = [Candidate(1, text=5.0), Candidate(2, text=5.0, asks=True), Candidate(3, text=1.0)]
+    assert ids(rank(ASKED, candidates))[:2] == [1, 2]
+
+
+def test_what_was_learned_at_a_date_of_the_query_comes_first() -> None:
+    then, now = Candidate(1, text=4.5, learned_at=NOW - 90 * DAY), Candidate(2, text=5.0, learned_at=NOW)
+    candidates = [then, now, Candidate(3, text=1.0)]
+    assert ids(rank(ASKED, candidates))[0] == 2
+    assert ids(rank(Query(NOW, dated=[(NOW - 91 * DAY, NOW - 89 * DAY)]), candidates))[0] == 1
+
+
 def test_memories_of_a_session_where_much_was_found_come_before_equals_of_others() -> None:
     candidates = [
         Candidate(1, text=9.0, session="trip"),
@@ -116,6 +172,8 @@ CANDIDATES = st.lists(
         session=st.sampled_from([None, "s", "t"]),
         before=st.none() | st.integers(1, 40),
         after=st.none() | st.integers(1, 40),
+        length=st.integers(0, 1_000),
+        asks=st.booleans(),
     ),
     unique_by=lambda one: one.id,
 )
@@ -123,11 +181,12 @@ CANDIDATES = st.lists(
 
 @given(CANDIDATES, st.sampled_from(["keyword", "vector", "hybrid"]))
 def test_every_candidate_is_ranked_once_and_its_parts_add_up(candidates: list[Candidate], mode: Mode) -> None:
-    ranked = rank(Query(NOW, named=frozenset([ANA]), mode=mode), candidates)
+    ranked = rank(Query(NOW, named=frozenset([ANA]), mode=mode, dated=[(0.0, NOW)]), candidates)
     assert sorted(ids(ranked)) == sorted(one.id for one in candidates)
     assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
     for one in ranked:
         assert one.score == pytest.approx(sum(one.parts.values()))
+        assert one.relevance == pytest.approx(one.parts.get("text", 0.0) + one.parts.get("vector", 0.0))
 
 
 @given(CANDIDATES)

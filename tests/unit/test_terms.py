@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.terms import MOST_TERMS, Participants, match_expression, query_terms, searchable
+from projections.terms import MOST_TERMS, Participants, asks, match_expression, query_terms, searchable
 
 
 def found(query: str, *texts: str) -> list[str]:
@@ -87,6 +87,22 @@ def test_no_query_is_an_error_of_syntax(query: str) -> None:
 def test_a_text_of_words_finds_itself(text: str) -> None:
     if any("a" <= letter <= "z" or "\u4e00" <= letter <= "\u9fff" for letter in text):
         assert text in found(text, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("Where is the key?", True),
+        ("I was away. Did it rain?!", True),
+        ("She said “is it open?”", True),
+        ("駅はどこですか？", True),
+        ("Who knows? I do not.", False),
+        ("The key is under the pot", False),
+        ("", False),
+    ],
+)
+def test_a_question_ends_as_one(text: str, question: bool) -> None:
+    assert asks(text) is question
 
 
 PEOPLE = Participants({1: "Ana", 2: "Ana Lopez", 3: "release bot", 4: "Will", 5: "Nils Holm"})
