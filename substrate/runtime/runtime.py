@@ -88,7 +88,9 @@ class Runtime:
             if found is None:
                 folder = Folder(self._folder / str(house))
                 embedder = self._load_embedder(folder.manifest().embedder)
-                indexes = HouseIndexes(self.world.database, house, folder, embedder)
+                indexes = HouseIndexes(
+                    self.world.database, house, folder, embedder, max_staleness=self._settings.max_staleness
+                )
                 indexes.choose_embedder(self._embedder_name or "none")
                 found = Resident(
                     self.name, indexes, Recaller(indexes, self._reranker), Tail(indexes), follow=self._follow
