@@ -10,7 +10,7 @@ is whole, the file's ordinary pages pass it by, and no recall is served from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -21,13 +21,17 @@ from projections.document import PAST, Document
 from projections.files import Checkpoint, IndexFile
 from projections.fold import DeadLetter, Folded, fold
 from projections.projection import Batch, Projection
-from projections.sqlite import DAMAGE, rows
+from projections.sqlite import BUSY, BUSY_TIMEOUT, DAMAGE, rows
 from substrate.errors import IndexUnavailable, StreamFault
 from substrate.world.evolve import MEMORY_EVENTS
 from substrate.world.replica import Mark, Replica, StoredEvent
 
 #: Events of one transaction: it holds the file's write lock, and what it reads from the database is held in memory.
 PAGE = 2_000
+#: Milliseconds to wait for readers before the log of a file is cut: it is tried again at the next look.
+READERS_TIMEOUT = 200
+#: How often single memories are made anew where somebody else moves the files on meanwhile.
+REFOLDS = 10
 
 
 class Damaged(IndexUnavailable):
@@ -55,6 +59,11 @@ class Target:
     def name(self) -> str:
         return self.projection.name
 
+    @property
+    def whole(self) -> set[UUID]:
+        """The scopes that the file holds in full."""
+        return {copied.scope for copied in self.file.replicated().values() if copied.through is None}
+
     @contextmanager
     def guarded(self) -> Iterator[apsw.Connection]:
         """What goes wrong in here with the file is told by its name."""
@@ -62,6 +71,8 @@ class Target:
             yield self.file.db
         except DAMAGE as error:
             raise Damaged(self.name, error) from error
+        except BUSY as error:
+            raise IndexUnavailable(f"the {self.name} index is locked by another process; it is tried again") from error
 
 
 class Copier:
@@ -71,8 +82,6 @@ class Copier:
         self.house = house
         self.targets = targets
         self.documents = targets[0].file
-        #: Set once something was erased, until no byte of it is left.
-        self.must_forget = False
 
     # -------------------------------------------------------------- the stream
 
@@ -96,7 +105,10 @@ class Copier:
         return max(marks.values(), key=lambda mark: mark.head)
 
     def follow(self, replica: Replica, mark: Mark, *, page: int = PAGE) -> Iterator[int]:
-        """Copy what lies between the checkpoints and the mark. Yields the position after each page."""
+        """Copy what lies between the checkpoints and the mark. Yields the position after each page.
+
+        Ends early where another process is in the middle of filling a scope: see `apply`.
+        """
         while True:
             low = min(checkpoint.seq for checkpoint in self.checkpoints().values())
             if low >= mark.head:
@@ -106,17 +118,52 @@ class Copier:
             # Whatever is not among a page that is not full was not for us: the checkpoint moves over it.
             full = len(events) == page
             through, seen = (events[-1].seq, events[-1].hash) if full else (mark.head, mark.hash)
-            self.apply(events, through, seen)
+            if not self.apply(events, through, seen, scopes):
+                return
             yield through
 
-    def apply(self, events: Sequence[StoredEvent], through: int, seen: bytes) -> None:
-        """Apply a stretch that ends at `through`, to each file what it lacks of it, one transaction a file."""
+    def apply(self, events: Sequence[StoredEvent], through: int, seen: bytes, asked: Set[UUID]) -> bool:
+        """Apply a stretch of the `asked` scopes that ends at `through`: to each file what it lacks of it.
+
+        One transaction a file, so others may come between. A file that has got another whole scope since the stretch was
+        read must not move over it: its events are not among these. Neither may one that is made of documents which are
+        not as far, or not as whole. Returns whether every file has arrived.
+        """
         folded: Mapping[bytes, Document] = {}
+        arrived = True
         for target in self.targets:
-            with target.guarded(), target.file.writing() as checkpoint:
-                if checkpoint.seq < through:
-                    folded = self.write(target, events, checkpoint.seq, folded)
-                    target.file.advance(through, seen)
+            with target.guarded(), target.file.writing() as checkpoint, self._documents_for(target):
+                if checkpoint.seq >= through:
+                    continue
+                if not (target.whole <= asked and self._documents_reach(target, target.whole, through)):
+                    arrived = False
+                    continue
+                folded = self.write(target, events, checkpoint.seq, folded)
+                target.file.advance(through, seen)
+        return arrived
+
+    @contextmanager
+    def _documents_for(self, target: Target) -> Iterator[None]:
+        """The documents of one moment, for who makes rows of them."""
+        if target.file is self.documents:
+            yield
+            return
+        with self.targets[0].guarded() as db:
+            db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                db.execute("ROLLBACK")
+
+    def _documents_reach(self, target: Target, scopes: Set[UUID], through: int) -> bool:
+        """Whether the documents hold these scopes up to a position at least."""
+        if target.file is self.documents:
+            return True
+        held = self.documents.replicated()
+        if self.documents.checkpoint().seq < through:
+            return False
+        reached = (held[scope].through if scope in held else -1 for scope in scopes)
+        return all(one is None or one >= through for one in reached)
 
     def write(
         self, target: Target, events: Sequence[StoredEvent], after: int, folded: Mapping[bytes, Document],
@@ -138,7 +185,8 @@ class Copier:
             self._apply(target, todo, list(folded.values()), after)
         else:
             self._apply(target, todo, self._touched(todo, folded), after)
-        self.must_forget = self.must_forget or any(event.type == "MemoryErased" for event in todo)
+        if any(event.type == "MemoryErased" for event in todo):
+            target.file.owe_forgetting()
         return folded
 
     def _fold(self, events: Sequence[StoredEvent], numbers: Mapping[bytes, int]) -> Folded:
@@ -150,13 +198,16 @@ class Copier:
         loaded = documents.load(self.documents.db, missing) if missing else {}
         return [found for uuid in touched if (found := folded.get(uuid) or loaded.get(uuid)) is not None]
 
-    def _apply(self, target: Target, events: Sequence[StoredEvent], touched: Sequence[Document], after: int) -> None:
+    def _apply(
+        self, target: Target, events: Sequence[StoredEvent], touched: Sequence[Document], after: int, *,
+        whole: bool = False,
+    ) -> None:  # fmt: skip
         # By number: full text writes out what it holds back at every step down.
         touched = sorted(touched)
         new = [d for d in touched if d.id & PAST - 1 > after]
         changed = [d for d in touched if d.id & PAST - 1 <= after] if len(new) < len(touched) else []
         try:
-            target.projection.apply(target.file.db, Batch(self.house, events, new, changed))
+            target.projection.apply(target.file.db, Batch(self.house, events, new, changed, whole))
         except apsw.Error:
             raise
         except Exception as error:  # noqa: BLE001 - a projection of somebody else may raise anything
@@ -176,26 +227,31 @@ class Copier:
                 raise
             except Exception as fault:  # noqa: BLE001
                 error = fault
-                target.file.bury([DeadLetter(own[-1].seq, document.uuid, own[-1].type, type(error).__name__)])
+                seq, kind = (own[-1].seq, own[-1].type) if own else (document.id & PAST - 1, "MemoryLearned")
+                target.file.bury([DeadLetter(seq, document.uuid, kind, type(error).__name__)])
 
     # -------------------------------------------------------------- scopes
 
     def hold(self, wanted: Mapping[UUID, int]) -> None:
-        """Hold just these scopes (with their numbers): others are removed, new ones are filled by `backfill`."""
-        for target in self.targets:
+        """Hold just these scopes (with their numbers): others are removed, new ones are filled by `backfill`.
+
+        The documents let go last and take up first: killed anywhere in between, no file holds what they do not.
+        """
+        for target in reversed(self.targets):
             with target.guarded(), target.file.writing():
-                held = target.file.replicated()
-                for scope, copied in held.items():
+                for scope, copied in target.file.replicated().items():
                     if scope not in wanted:
                         target.projection.purge(target.file.db, copied.number)
                         target.file.drop_scope(scope)
-                        self.must_forget = True
-                for scope, number in wanted.items():
-                    if scope not in held:
-                        target.file.add_scope(scope, number, 0)
+                        target.file.owe_forgetting()
+        for target in self.targets:
+            with target.guarded(), target.file.writing():
+                for scope in wanted.keys() - target.file.replicated().keys():
+                    target.file.add_scope(scope, wanted[scope], 0)
 
     def backfill(self, replica: Replica, *, page: int = PAGE, on_page: Callable[[int], None] | None = None) -> None:
-        """Fill the scopes that are not whole yet, each up to its file's checkpoint."""
+        """Fill the scopes that are not whole yet, each up to its file's checkpoint; as far as the documents are there."""
+        before = None
         while True:
             unfinished = [
                 (copied, target)
@@ -203,8 +259,9 @@ class Copier:
                 for copied in target.file.replicated().values()
                 if copied.through is not None
             ]
-            if not unfinished:
+            if not unfinished or (state := [(copied, target.name) for copied, target in unfinished]) == before:
                 return
+            before = state
             scope = unfinished[0][0].scope
             self._backfill_page(
                 replica, scope, [target for copied, target in unfinished if copied.scope == scope], page
@@ -219,10 +276,12 @@ class Copier:
         through = events[-1].seq if len(events) == page else last
         folded: Mapping[bytes, Document] = {}
         for target in targets:
-            with target.guarded(), target.file.writing() as checkpoint:
+            with target.guarded(), target.file.writing() as checkpoint, self._documents_for(target):
                 copied = target.file.replicated().get(scope)
                 if copied is None or copied.through is None:
                     continue  # another process was faster
+                if not self._documents_reach(target, {scope}, min(through, checkpoint.seq)):
+                    continue  # another process took the scope away
                 own = [event for event in events if event.seq <= checkpoint.seq]
                 if copied.through <= through:
                     folded = self.write(target, own, copied.through, folded, only=[scope.bytes])
@@ -230,17 +289,35 @@ class Copier:
                 reached = min(max(copied.through, through), checkpoint.seq)
                 target.file.set_through(scope, None if reached >= checkpoint.seq else reached)
 
+    def arrived(self, seq: int) -> bool:
+        """Whether every file holds its scopes in full, up to a position."""
+        return all(
+            target.file.checkpoint().seq >= seq
+            and all(copied.through is None for copied in target.file.replicated().values())
+            for target in self.targets
+        )
+
     # -------------------------------------------------------------- single memories
 
     def refold(self, replica: Replica, memories: Sequence[UUID]) -> list[DeadLetter]:
-        """Make these memories anew from all their events, in every file; what is no longer there is removed."""
-        through = self.documents.checkpoint().seq
-        events = replica.events_of(memories, through)
-        uuids = [memory.bytes for memory in memories]
-        with self.targets[0].guarded(), self.documents.writing():
-            numbers = {
-                one.scope.bytes: one.number for one in self.documents.replicated().values() if one.through is None
-            }
+        """Make these memories anew from all their events, in every file; what is no longer there is removed.
+
+        Returns the events that could not be applied. Raises `IndexUnavailable` where the files do not stay at one position.
+        """
+        for _ in range(REFOLDS):
+            through = self.documents.checkpoint().seq
+            dead = self._refolded(replica.events_of(memories, through), [memory.bytes for memory in memories], through)
+            if dead is not None:
+                return dead
+        raise IndexUnavailable("the indexes were moved on by somebody else meanwhile; try again")
+
+    def _refolded(self, events: Sequence[StoredEvent], uuids: Sequence[bytes], through: int) -> list[DeadLetter] | None:
+        """The same at one position; None where a file is at another, since what is folded here would be too old for it."""
+        with self.targets[0].guarded(), self.documents.writing() as checkpoint:
+            held = self.documents.replicated().values()
+            if checkpoint.seq != through or any(one.through is not None for one in held):
+                return None
+            numbers = {one.scope.bytes: one.number for one in held}
             events = [event for event in events if event.scope_id in numbers]
             before = documents.load(self.documents.db, uuids)
             # Every memory is folded from nothing, whatever is here of it.
@@ -251,25 +328,42 @@ class Copier:
             self.documents.bury(found.dead)
             made = list(found.documents.values())
             self.targets[0].projection.apply(self.documents.db, Batch(self.house, events, [], made, whole=True))
+            if gone:
+                self.documents.owe_forgetting()
         # What is gone is handed on as if it had been erased, so that it leaves no row.
         removed = [one._replace(status="erased", content=None, title=None, description=None) for one in gone]
+        dead = list(found.dead)
         for target in self.targets[1:]:
-            with target.guarded(), target.file.writing():
+            with target.guarded(), target.file.writing() as checkpoint:
+                if checkpoint.seq != through:
+                    return None
                 target.file.unbury(uuids)
-                target.projection.apply(target.file.db, Batch(self.house, events, [], [*made, *removed], whole=True))
-        self.must_forget = self.must_forget or bool(removed)
-        return found.dead
+                self._apply(target, events, [*made, *removed], through, whole=True)
+                dead += (letter for letter in target.file.dead_letters() if letter.subject in set(uuids))
+                if gone:
+                    target.file.owe_forgetting()
+        return dead
 
     # -------------------------------------------------------------- erasure
 
+    def owes_forgetting(self) -> bool:
+        """Whether bytes of what was removed are still in a file."""
+        owing = False
+        for target in self.targets:
+            with target.guarded():
+                owing = owing or target.file.owes_forgetting() is not None
+        return owing
+
     def forget_for_good(self) -> None:
-        """Leave no byte of what was erased in any file. Called again until it is done: a reader may be in the way."""
-        if not self.must_forget:
-            return
-        done = True
+        """Leave no byte of what was removed in any file. Called again until it is done: a reader may be in the way."""
         for target in self.targets:
             with target.guarded() as db:
+                mark = target.file.owes_forgetting()
+                if mark is None:
+                    continue
                 target.projection.forget_for_good(db)
+                db.set_busy_timeout(READERS_TIMEOUT)
                 ((busy, *_),) = rows(db, "PRAGMA wal_checkpoint(TRUNCATE)")
-                done = done and not busy
-        self.must_forget = not done
+                db.set_busy_timeout(BUSY_TIMEOUT)
+                if not busy:
+                    target.file.forgot(mark)

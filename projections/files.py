@@ -6,6 +6,7 @@ that follow the same stream into the same file each applies what the others have
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ _SCHEMA = """
     CREATE TABLE replicated(scope BLOB PRIMARY KEY, number INTEGER NOT NULL UNIQUE, through INTEGER) WITHOUT ROWID;
     CREATE TABLE dead_letters(seq INTEGER PRIMARY KEY, subject BLOB NOT NULL, type TEXT NOT NULL, error TEXT NOT NULL,
                               attempts INTEGER NOT NULL, at REAL NOT NULL);
+    CREATE TABLE owed(one INTEGER PRIMARY KEY CHECK (one = 1), mark INTEGER NOT NULL);
 """
 
 
@@ -138,6 +140,19 @@ class IndexFile:
         self.db.executemany("DELETE FROM dead_letters WHERE subject = ?", [(one,) for one in subjects])
 
     # -------------------------------------------------------------- upkeep
+
+    def owe_forgetting(self) -> None:
+        """Bytes of what was removed are still here. In the removing transaction: a kill right after it forgets nothing."""
+        # Another mark each time: whoever is just done with an earlier removal does not take this one for done.
+        self.db.execute("INSERT OR REPLACE INTO owed VALUES (1, ?)", (secrets.randbits(62),))
+
+    def owes_forgetting(self) -> int | None:
+        """The mark of the removal whose bytes are still to go."""
+        found = rows(self.db, "SELECT mark FROM owed")
+        return found[0][0] if found else None
+
+    def forgot(self, mark: int) -> None:
+        self.db.execute("DELETE FROM owed WHERE mark = ?", (mark,))
 
     def bulk(self) -> None:
         pragmas(self.db, BULK)

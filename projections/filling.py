@@ -68,9 +68,13 @@ class Filler:
         ]
         if missing and self._embedder is not None:
             found |= self._computed(self._embedder, missing, texts)
-        ready = [(one, texts[one.uuid], found[one.uuid]) for one in wanted if one.uuid in found and one.uuid in texts]
-        with self._target.guarded() as db, self._target.file.writing():
-            return vector.fill(db, ready)
+        ready = [(one, found[one.uuid]) for one in wanted if one.uuid in found]
+        with self._target.guarded() as db, self._target.file.writing() as checkpoint:
+            # Read again, now that nobody else writes here: where a vector stands depends on what became of its memory.
+            texts = documents.load(self._documents.db, [one.uuid for one, _ in ready])
+            if self._documents.checkpoint().seq < checkpoint.seq:
+                return 0  # the documents are not yet what this file was made of
+            return vector.fill(db, [(one, texts[one.uuid], found) for one, found in ready if one.uuid in texts])
 
     def _computed(
         self, embedder: Embedder, missing: Sequence[vector.Pending], texts: dict[bytes, Document]

@@ -119,10 +119,7 @@ class Folder:
         """This process has the file open: nobody removes it."""
         with self._lock:
             fd, count = self._held.get(path.name, (-1, 0))
-            if not count:
-                fd = os.open(f"{path}.open", os.O_RDWR | os.O_CREAT, 0o600)
-                fcntl.flock(fd, fcntl.LOCK_SH)
-            self._held[path.name] = (fd, count + 1)
+            self._held[path.name] = (fd if count else _locked_shared(f"{path}.open"), count + 1)
 
     def let_go(self, path: Path) -> None:
         with self._lock:
@@ -136,11 +133,25 @@ class Folder:
     def sweep(self) -> list[str]:
         """Remove the generations that are out of use and that nobody has open. Returns their names."""
         with self.locked("manifest"):
-            manifest = self._read()
-            kept = {*manifest.files.values(), *manifest.building.values()}
-            files = {_database_of(path.name) for path in self.path.iterdir()}
-            unused = sorted(name for name in files if name and name not in kept)
-            return [name for name in unused if self._remove(self.path / name)]
+            return [name for name in self.unused() if self._remove(self.path / name)]
+
+    def unused(self) -> list[str]:
+        """The generations that are out of use, and still here."""
+        manifest = self._read()
+        kept = {*manifest.files.values(), *manifest.building.values()}
+        files = {_database_of(path.name) for path in self.path.iterdir()}
+        return sorted(name for name in files if name and name not in kept)
+
+    def abandon_building(self) -> bool:
+        """Give up the files of a rebuild that nobody is at; False where somebody is."""
+        if not self.manifest().building:
+            return True
+        try:
+            with self.locked("rebuild", wait=False):
+                self.change(lambda m: replace(m, building={}))
+        except Occupied:
+            return False
+        return True
 
     def _remove(self, path: Path) -> bool:
         fd = os.open(f"{path}.open", os.O_RDWR | os.O_CREAT, 0o600)
@@ -168,6 +179,19 @@ class Folder:
     def _highest(self) -> int:
         found = (_GENERATION.match(path.name) for path in self.path.iterdir())
         return max((int(match["number"]) for match in found if match), default=0)
+
+
+def _locked_shared(path: str) -> int:
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        try:
+            # A sweep may have removed it just before it was locked: then nobody would see the lock.
+            if Path(path).stat().st_ino == os.fstat(fd).st_ino:
+                return fd
+        except FileNotFoundError:
+            pass
+        os.close(fd)
 
 
 def _database_of(name: str) -> str | None:

@@ -35,12 +35,18 @@ from projections.vector import Vector
 from substrate.errors import NotCaughtUp, NotFound
 from substrate.world.credential import Credential
 from substrate.world.database import Database
-from substrate.world.replica import Mark, Reached, Replica, to_micros
+from substrate.world.replica import Mark, Reached, Replica, RightsChanged, to_micros
 
 log = logging.getLogger(__name__)
 
 #: How often the names of scopes and agents are asked for again: a new name is no change of rights.
 NAMES_FOR = 60.0
+#: How often one step begins anew where rights, scopes or files were changed under it.
+TRIES = 5
+#: Seconds after which a runtime that hears nothing of the stream no longer relies on what it last heard of rights.
+MAX_STALENESS = 30.0
+#: Seconds between two looks of who waits for a position.
+PAUSE = 0.01
 
 
 class ProjectionStatus(NamedTuple):
@@ -65,13 +71,18 @@ class Known:
     reached: Reached
     names: dict[UUID, str]
 
+    @property
+    def expired(self) -> bool:
+        until = self.reached.until
+        return until is not None and until <= datetime.now(UTC)
+
 
 class HouseIndexes:
     """One house's folder of indexes, for the agents that this runtime hosts."""
 
     def __init__(
-        self, database: Database, house: UUID, folder: Folder, embedder: Embedder | None = None,
-        load: Callable[[str], Embedder | None] | None = None,
+        self, database: Database, house: UUID, folder: Folder, embedder: Embedder | None = None, *,
+        load: Callable[[str], Embedder | None] | None = None, max_staleness: float = MAX_STALENESS,
     ) -> None:  # fmt: skip
         self.house = house
         self.folder = folder
@@ -80,6 +91,11 @@ class HouseIndexes:
         self._load_embedder = load
         self._embedder_name = folder.manifest().embedder
         self._database = database
+        self._max_staleness = max_staleness
+        #: Those whom this process serves, whatever becomes of the folder's own list.
+        self._serves: dict[Credential, None] = {}
+        #: Whether there may be files that are out of use, and whether a rebuild that nobody is at may hold what was removed.
+        self._unswept, self._unabandoned = True, False
         self.projections = standard_projections(embedder.space if embedder else None)
         self.readers = Readers(folder, tuple(p.name for p in self.projections), lambda: self.faults)
         self._lock = threading.RLock()
@@ -101,7 +117,13 @@ class HouseIndexes:
 
     def host(self, who: Credential) -> None:
         """Keep what this agent reads, too."""
+        self._serves[who] = None
         self.folder.host(who)
+
+    def unhost(self, who: Credential) -> None:
+        """Keep no longer what only this agent reads."""
+        self._serves.pop(who, None)
+        self.folder.unhost(who)
 
     def known(self, who: Credential) -> Known | None:
         """What was last heard of this credential's rights; None if it was never asked about."""
@@ -110,6 +132,12 @@ class HouseIndexes:
     def clock(self) -> int:
         """The moment for which memories are judged: now."""
         return to_micros(datetime.now(UTC))
+
+    @property
+    def unheard_for(self) -> float | None:
+        """Seconds since the stream was last heard, where that is too long to rely on what it said of others' scopes."""
+        silence = float("inf") if self.heard_at is None else time.monotonic() - self.heard_at
+        return silence if silence > self._max_staleness else None
 
     def replica(self) -> Replica:
         """The house as all hosted agents see it together."""
@@ -128,27 +156,70 @@ class HouseIndexes:
         What cannot be used is in `faults` afterwards; `heal` builds it anew.
         """
         with self._lock:
-            manifest = self.folder.manifest()
-            self._follow_embedder(manifest)
-            replica = Replica(self._database, self.house, manifest.credentials(self.house))
-            copier = self._copier(manifest)
-            try:
-                mark = self._listen(replica, copier)
-                if copier is not None:
-                    self._hold(copier)
-                    copier.backfill(replica)
-                    for through in copier.follow(replica, mark):
-                        self._arrive(through)
-                    if copier.must_forget:
-                        self.on_forget()
-                    copier.forget_for_good()
-                    self._arrive(mark.head)
-            except Damaged as damaged:
-                self.report_damage(damaged.name, str(damaged))
-            except LogChanged as changed:
-                for projection in self.projections:
-                    self.report_damage(projection.name, str(changed))
+            for _ in range(TRIES):
+                if self._stepped():
+                    break
             return self._position
+
+    def _stepped(self) -> bool:
+        """One try; False if it is worth another, because somebody changed rights, scopes or files under it."""
+        for who in self._serves:
+            self.folder.host(who)  # the list may have been lost with a damaged manifest
+        manifest = self.folder.manifest()
+        self._follow_embedder(manifest)
+        replica = Replica(self._database, self.house, manifest.credentials(self.house))
+        copier = self._copier(manifest)
+        try:
+            mark = self._listen(replica, copier)
+            if copier is not None and not self._follow(copier, replica, mark):
+                return False
+        except RightsChanged:
+            self._rights_version = None
+            return False
+        except Damaged as damaged:
+            self._blame(damaged.name, manifest.files.get(damaged.name), str(damaged))
+        except LogChanged as changed:
+            for projection in self.projections:
+                self._blame(projection.name, manifest.files.get(projection.name), str(changed))
+        else:
+            # Others are in use since this was begun: to have come to the head with these says nothing.
+            if self.folder.manifest().files != manifest.files:
+                return False
+            if copier is not None:
+                self._arrive(mark.head)
+        self._sweep()
+        return True
+
+    def _follow(self, copier: Copier, replica: Replica, mark: Mark) -> bool:
+        """Bring the files up to the mark; False where somebody else is in the middle of something."""
+        self._hold(copier)
+        copier.backfill(replica)
+        for through in copier.follow(replica, mark):
+            if copier.arrived(through):
+                self._arrive(through)
+        self._forget(copier)
+        return copier.arrived(mark.head)
+
+    def _forget(self, copier: Copier) -> None:
+        """Where something was removed: leave no byte of it, neither in the files in use nor in any other of the folder."""
+        if not copier.owes_forgetting():
+            return
+        self.on_forget()
+        self._unswept = self._unabandoned = True
+        ours = {projection.name for projection in self.projections}
+        if set(self.folder.manifest().files) - ours:
+            # Nobody here keeps these up: whoever wants them builds them anew.
+            self.folder.change(lambda m: replace(m, files={n: f for n, f in m.files.items() if n in ours}))
+        copier.forget_for_good()
+
+    def _sweep(self) -> None:
+        """Remove what is out of use, as soon as nobody has it open."""
+        if self._unabandoned:
+            self._unabandoned = not self.folder.abandon_building()
+        if self._unswept:
+            self.readers.drop()
+            self.folder.sweep()
+            self._unswept = self._unabandoned or bool(self.folder.unused())
 
     def _listen(self, replica: Replica, copier: Copier | None) -> Mark:
         """Where the stream stands, and who may read what, if that has changed."""
@@ -161,9 +232,12 @@ class HouseIndexes:
             self.on_forget()
             if copier is not None:
                 copier.hold({})
-                copier.forget_for_good()
+                self._forget(copier)
+                self._sweep()
             raise
         fresh = mark.rights_version == self._rights_version and replica.credentials == self._hosted
+        # That a token expires changes no version.
+        fresh = fresh and not any(known.expired for known in self._known.values())
         if not fresh or time.monotonic() - self._names_at > NAMES_FOR:
             reached = replica.reached()
             self._known = {
@@ -196,10 +270,14 @@ class HouseIndexes:
                 self.heal()
             elif reached >= seq:
                 return
-            if time.monotonic() >= deadline:
+            left = deadline - time.monotonic()
+            if left <= 0:
                 raise NotCaughtUp(
-                    f"the local index is at {reached}, and {seq} was asked for; it did not come within {timeout:g} s"
+                    f"the local index is at {reached}, and {seq} was asked for; it did not come within {timeout:g} s."
+                    " Nothing is lost: what was written is durable; ask again later"
                 )
+            with self._moved:
+                self._moved.wait_for(lambda: self._position >= seq, min(PAUSE, left))
 
     # -------------------------------------------------------------- files
 
@@ -211,18 +289,23 @@ class HouseIndexes:
 
     def report_damage(self, name: str, why: str) -> None:
         """Somebody found that a file cannot be used."""
+        self._blame(name, self.folder.manifest().files.get(name), why)
+
+    def _blame(self, name: str, file: str | None, why: str) -> None:
         if name not in self.faults:
             log.warning("house %s: %s", self.house, why)
-        self._faults[name] = (self.folder.manifest().files.get(name), why)
+        self._faults[name] = (file, why)
 
     def _copier(self, manifest: Manifest) -> Copier | None:
         """The files in use, opened for writing, as far as they can be used; None if the documents cannot."""
         self._notice_missing(manifest)
-        usable = {name: file for name, file in manifest.files.items() if name not in self.faults}
+        ours = {projection.name for projection in self.projections} - set(self.faults)
+        usable = {name: file for name, file in manifest.files.items() if name in ours}
         if self._opened is not None:
             if self._opened[0] == usable:
                 return self._opened[1]
             self._close_files()
+            self._unswept = True
         targets = [
             Target(projection, file)
             for projection in self.projections
@@ -231,9 +314,8 @@ class HouseIndexes:
         if not targets or targets[0].name != "documents":
             for target in targets:
                 target.file.close()
+                self.folder.let_go(target.file.path)
             return None
-        for target in targets:
-            self.folder.hold(target.file.path)
         self._opened = ({target.name: target.file.path.name for target in targets}, Copier(self.house, targets))
         return self._opened[1]
 
@@ -261,14 +343,17 @@ class HouseIndexes:
             self._faults[name] = (None, f"the {name} index is not built yet")
         if name in self.faults:
             return None
+        path = self.folder.path / manifest.files[name]
+        self.folder.hold(path)  # before it is opened, or it might be swept away just then
         try:
-            file = IndexFile.open(self.folder.path / manifest.files[name])
+            file = IndexFile.open(path)
             if is_of(file, self.house, projection):
                 return file
             file.close()
-            self.report_damage(name, f"the {name} index is of another version; it is built anew")
+            self._blame(name, path.name, f"the {name} index is of another version; it is built anew")
         except DAMAGE as error:
-            self.report_damage(name, str(Damaged(name, error)))
+            self._blame(name, path.name, str(Damaged(name, error)))
+        self.folder.let_go(path)
         return None
 
     def _close_files(self) -> None:
@@ -292,6 +377,8 @@ class HouseIndexes:
         except Occupied:
             with self.folder.locked("rebuild"):  # wait for who is at it
                 return None
+        except RightsChanged:
+            return None  # what was built is for scopes that are not the right ones any more; the next try is
 
     def rebuild(
         self, names: Sequence[str] = (), on_progress: Callable[[Progress], None] | None = None
@@ -325,21 +412,23 @@ class HouseIndexes:
         if not {"documents", "vector"} <= set(self.folder.manifest().files) - set(self.faults):
             return 0
         # With connections of its own: an embedder may take its time, and the stream goes on meanwhile.
-        with self._own_files("documents", "vector") as (docs, vectors):
-            projection = next(p for p in self.projections if p.name == "vector")
-            target = Target(projection, vectors)
-            try:
+        try:
+            with self._own_files("documents", "vector") as (docs, vectors):
+                projection = next(p for p in self.projections if p.name == "vector")
+                target = Target(projection, vectors)
                 return Filler(self.replica(), docs, target, self.embedder).fill(stop=stop)
-            except Damaged as damaged:
-                self.report_damage(damaged.name, str(damaged))
-                return 0
+        except Damaged as damaged:
+            self.report_damage(damaged.name, str(damaged))
+        except DAMAGE:
+            pass  # whoever follows the stream into it finds out what is wrong
+        return 0
 
     @contextmanager
     def _own_files(self, *names: str) -> Iterator[list[IndexFile]]:
         with ExitStack() as stack:
             opened = []
-            for name in names:
-                path = self.folder.path / self.folder.manifest().files[name]
+            files = self.folder.manifest().files
+            for path in (self.folder.path / files[name] for name in names if name in files):
                 self.folder.hold(path)
                 stack.callback(self.folder.let_go, path)
                 opened.append(IndexFile.open(path))
@@ -351,6 +440,7 @@ class HouseIndexes:
     def retry_dead_letters(self) -> int:
         """Try the memories that are blocked once more, from all their events. Returns how many still are."""
         with self._lock:
+            self.step()
             copier = self._copier(self.folder.manifest())
             if copier is None:
                 return 0

@@ -43,6 +43,10 @@ class PastIndexes:
         self._moment = moment
         self.readers = Readers(folder, tuple(folder.manifest().files), dict)
 
+    @property
+    def unheard_for(self) -> float | None:
+        return None  # the rights were asked for just now
+
     def known(self, who: Credential) -> Known | None:
         return self._known if who == self._who else None
 

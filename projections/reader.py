@@ -7,7 +7,7 @@ the one it was opened with is closed, and a new one takes its place.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -26,31 +26,38 @@ class Reader:
         self.files = files
         self._folder = folder
         self.lacks: dict[str, str] = dict(faults)
+        self.attached: set[str] = set()
         self._held: list[str] = []
         if "documents" in faults:
             raise IndexUnavailable(faults["documents"])
         if "documents" not in files:
             raise IndexUnavailable("the indexes of this house are not built yet; they are being built from the stream")
-        path = folder.path / files["documents"]
-        try:
-            self.db = connect(path)
-            rows(self.db, "SELECT 1 FROM memories LIMIT 1")
-        except DAMAGE as error:
-            raise Damaged("documents", error) from error
+        # Held before it is opened: what is out of use by now may be removed at any moment.
         self._hold(files["documents"])
-        for name in names:
-            if name != "documents" and name not in faults:
-                self._attach(name)
+        try:
+            self.db = connect(folder.path / files["documents"])
+        except DAMAGE as error:
+            self._let_go()
+            raise Damaged("documents", error) from error
+        try:
+            rows(self.db, "SELECT 1 FROM memories LIMIT 1")
+            for name in names:
+                if name != "documents" and name not in faults:
+                    self._attach(name)
+        except DAMAGE as error:
+            self.close()
+            raise Damaged("documents", error) from error
 
     def _attach(self, name: str) -> None:
         file = self.files.get(name)
         if file is None:
             self.lacks[name] = "is being built"
             return
+        self._hold(file)
         try:
             attach(self.db, self._folder.path / file, name)
             rows(self.db, f"SELECT seq FROM {name}.checkpoint")
-            self._hold(file)
+            self.attached.add(name)
         except DAMAGE as error:
             self.lacks[name] = f"is damaged ({type(error).__name__}), and being built anew"
 
@@ -60,6 +67,9 @@ class Reader:
 
     def close(self) -> None:
         self.db.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
         for file in self._held:
             self._folder.let_go(self._folder.path / file)
 
@@ -78,6 +88,13 @@ class Reader:
         schema = "main" if name == "documents" else name
         found = rows(self.db, f"SELECT scope, number FROM {schema}.replicated WHERE through IS NULL")
         return {UUID(bytes=scope): number for scope, number in found}
+
+    def holds(self, name: str, numbers: Collection[int]) -> bool:
+        """Whether a file holds all these scopes in full."""
+        wanted = ", ".join(map(str, numbers))
+        counted = f"SELECT count(*) FROM {name}.replicated WHERE number IN ({wanted}) AND through IS NULL"
+        ((whole,),) = rows(self.db, counted)
+        return bool(whole == len(numbers))
 
     def checkpoint(self, name: str) -> int:
         schema = "main" if name == "documents" else name
@@ -99,8 +116,7 @@ class Readers:
     @contextmanager
     def borrowed(self) -> Iterator[Reader]:
         """A reader on the files that are in use now. Raises `IndexUnavailable` where the documents cannot be read."""
-        files = self._folder.manifest().files
-        reader = self._take(files)
+        reader = self._current()
         sound = False
         try:
             yield reader
@@ -113,6 +129,19 @@ class Readers:
                     self._idle.append(reader)
             if not keep:
                 reader.close()
+
+    def _current(self) -> Reader:
+        while True:
+            files = self._folder.manifest().files
+            try:
+                reader = self._take(files)
+            except Damaged:
+                if files == self._folder.manifest().files:
+                    raise
+                continue  # others took their place just now, and these are swept away
+            if not reader.lacks or files == self._folder.manifest().files:
+                return reader
+            reader.close()
 
     def _take(self, files: dict[str, str]) -> Reader:
         faults = self._faults()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from uuid import UUID
 
 from projections import documents
@@ -19,7 +20,7 @@ from projections.files import IndexFile
 from projections.folder import Folder, Manifest
 from projections.loading import Loader
 from projections.projection import Projection
-from projections.sqlite import DAMAGE
+from projections.sqlite import BUSY, DAMAGE
 from substrate.errors import IndexUnavailable
 from substrate.world.replica import Replica, ScopeDigest
 
@@ -100,9 +101,16 @@ class Builder:
             for target in targets:
                 target.projection.end_bulk(target.file.db)
                 target.file.settle()
-            report = self._report(copier, loader.read, head, resumed)
+            # What was erased while it was built.
+            copier.forget_for_good()
             names = {target.name: target.file.path.name for target in targets} if use else {}
-            self._folder.change(lambda m: replace((also or (lambda n: n))(m), files={**m.files, **names}, building={}))
+            with self._live_position() as live:
+                if through is None:
+                    self._follow(copier, live)
+                report = self._report(copier, loader.read, head, resumed)
+                self._folder.change(
+                    lambda m: replace((also or (lambda n: n))(m), files={**m.files, **names}, building={})
+                )
         self._folder.sweep()
         return report
 
@@ -114,27 +122,31 @@ class Builder:
     @contextmanager
     def _targets(self, scopes: Mapping[UUID, int]) -> Iterator[tuple[list[Target], bool]]:
         with ExitStack() as stack:
-            files = self._resumable(scopes)
+            files = self._resumable(scopes, stack)
             resumed = files is not None
-            targets = [
-                Target(p, file) for p, file in zip(self._projections, files or self._created(scopes), strict=True)
-            ]
+            files = files or self._created(scopes, stack)
+            targets = [Target(p, file) for p, file in zip(self._projections, files, strict=True)]
             for target in targets:
-                self._folder.hold(target.file.path)
-                stack.callback(self._folder.let_go, target.file.path)
                 stack.callback(target.file.close)
                 target.file.bulk()
                 target.projection.begin_bulk(target.file.db)
             yield targets, resumed
 
-    def _resumable(self, scopes: Mapping[UUID, int]) -> list[IndexFile] | None:
+    def _hold(self, path: Path, stack: ExitStack) -> Path:
+        """Before it is made or opened: until the manifest names it, anybody may sweep away what nobody holds."""
+        self._folder.hold(path)
+        stack.callback(self._folder.let_go, path)
+        return path
+
+    def _resumable(self, scopes: Mapping[UUID, int], stack: ExitStack) -> list[IndexFile] | None:
         """The files of a rebuild that did not come to its end, if they are of the same kind and for the same scopes."""
         building = self._folder.manifest().building
         if set(building) != {p.name for p in self._projections}:
             return None
         files: list[IndexFile] = []
         try:
-            files += (IndexFile.open(self._folder.path / building[projection.name]) for projection in self._projections)
+            paths = [self._folder.path / building[projection.name] for projection in self._projections]
+            files += (IndexFile.open(self._hold(path, stack)) for path in paths)
             if self._can_go_on(files, scopes):
                 return files
         except DAMAGE:
@@ -153,12 +165,12 @@ class Builder:
             and (seen is None or seen == mark.hash_after)
         )
 
-    def _created(self, scopes: Mapping[UUID, int]) -> list[IndexFile]:
+    def _created(self, scopes: Mapping[UUID, int], stack: ExitStack) -> list[IndexFile]:
         digests = self._replica.digests()
         expected = sum(one.memories for one in digests.values()) // max(1, len(digests))
         files = []
         for projection in self._projections:
-            path = self._folder.new_generation(projection.name, projection.version)
+            path = self._hold(self._folder.new_generation(projection.name, projection.version), stack)
             file = IndexFile.create(path, _about(self._replica.house, projection))
             with file.db:
                 projection.create(file.db, expected)
@@ -170,14 +182,32 @@ class Builder:
         self._folder.sweep()  # whatever an earlier rebuild left half done
         return files
 
+    @contextmanager
+    def _live_position(self) -> Iterator[int]:
+        """How far the documents in use are; nobody moves them on meanwhile.
+
+        What could be recalled from them must be in those that take their place, or a reader's own write would go away.
+        """
+        path = self._folder.in_use("documents")
+        with ExitStack() as stack:
+            seq = 0
+            if path is not None:
+                try:
+                    live = IndexFile.open(self._hold(path, stack))
+                    stack.callback(live.close)
+                    seq = stack.enter_context(live.writing()).seq
+                except DAMAGE:
+                    pass  # nothing could be recalled from it
+                except BUSY as error:
+                    raise IndexUnavailable("the documents in use are locked by another process; try again") from error
+            yield seq
+
     # -------------------------------------------------------------- the end
 
     def _verify(self, copier: Copier, scopes: Mapping[UUID, int], truth: Mapping[UUID, ScopeDigest]) -> int:
         """Compare count and content of each scope with the records, at one and the same position. Returns it."""
         head = max((one.head for one in truth.values()), default=0)
-        mark = self._replica.mark(head)
-        for _ in copier.follow(self._replica, mark._replace(head=head, hash=mark.hash_after or mark.hash)):
-            pass
+        self._follow(copier, head)
         here = documents.scope_digests(copier.documents.db)
         blocked = {d.subject for d in copier.documents.dead_letters()}
         for scope, number in scopes.items():
@@ -191,6 +221,14 @@ class Builder:
                     " in what was built, or they differ in content; run `substrate verify`"
                 )
         return head
+
+    def _follow(self, copier: Copier, seq: int) -> None:
+        """On to a position, or to the head where the stream is not as long."""
+        mark = self._replica.mark(seq)
+        if seq < mark.head:
+            mark = mark._replace(head=seq, hash=mark.hash_after or mark.hash)
+        for _ in copier.follow(self._replica, mark):
+            pass
 
     def _report(self, copier: Copier, read: int, through: int, resumed: bool) -> RebuildReport:
         memories = sum(count for count, _ in documents.scope_digests(copier.documents.db).values())

@@ -19,7 +19,7 @@ import apsw
 from projections import dates, hot, ranking, recency
 from projections.answer import Answer, Header, HotLine, Neighbour
 from projections.candidates import Found, Report, Search, allowed, describe, find, light
-from projections.document import Document
+from projections.document import Document, scope_range
 from projections.documents import load
 from projections.embedding.providers import Reranker
 from projections.filters import EVERYTHING, Filters
@@ -90,7 +90,7 @@ class Recaller:
             vector = self._embedded(participants.dense_text(asked.query), lacking)
         with self._indexes.readers.borrowed() as reader, reader.reading():
             view = view_of(self._indexes, who, reader, asked.scope)
-            lacking += (*view.lacking, *_lacks(reader, asked.mode, vector))
+            lacking += (*view.lacking, *_lacks(reader, view, asked.mode, vector))
             search = Search(
                 terms=query_terms(asked.query), vector=vector, mode=asked.mode, scopes=view.numbers,
                 filters=asked.filters, condition=view.condition(asked.filters), most=max(CANDIDATES, 2 * asked.limit),
@@ -220,16 +220,30 @@ def _beside(
     return ranking.fuse(query, [new[ident] for ident in kept])
 
 
-def _lacks(reader: Reader, mode: Mode, vector: bytes | None) -> list[str]:
+def _lacks(reader: Reader, view: View, mode: Mode, vector: bytes | None) -> list[str]:
+    """What the sources cannot give of the scopes that are asked; what they lack of others' is nobody's business."""
     needed = {"keyword": ("fulltext",), "vector": ("vector",), "hybrid": ("fulltext", "vector", "recency")}[mode]
     found = [f"{name}: {reader.lacks[name]}" for name in needed if name in reader.lacks]
     if "vector" in needed and vector is None:
         found.append("vectors: there is no embedder now, so the answer is by words alone")
     elif "vector" in needed and "vector" not in reader.lacks:
-        ((pending,),) = rows(reader.db, "SELECT count(*) FROM (SELECT 1 FROM vector.pending LIMIT 1000)")
+        pending = _pending(view)
         if pending:
             found.append(f"vectors: {pending}{'' if pending < 1000 else ' or more'} memories have none yet")
-    return found
+    partly = [name for name in needed if name in reader.attached and not reader.holds(name, view.scopes)]
+    return [*found, *(f"{name}: some scopes are still being copied to this runtime" for name in partly)]
+
+
+def _pending(view: View) -> int:
+    """How many memories of the view wait for a vector, up to a thousand."""
+    if not rows(view.db, "SELECT 1 FROM vector.pending LIMIT 1"):
+        return 0
+    count = 0
+    for number in view.scopes:
+        counted = "SELECT count(*) FROM (SELECT 1 FROM vector.pending WHERE id BETWEEN ? AND ? LIMIT ?)"
+        ((some,),) = rows(view.db, counted, (*scope_range(number), 1000 - count))
+        count += some
+    return count
 
 
 def _nearest(view: View, ranked: list[Ranked], found: Found, search: Search) -> list[Ranked]:
@@ -239,8 +253,12 @@ def _nearest(view: View, ranked: list[Ranked], found: Found, search: Search) -> 
         return ranked
     nearest: dict[str, int] = {}
     for key in set(keyed.values()):
+        # The nearest of what was asked for: one that is expired, or of another kind than asked, hides nothing.
         holders = rows(
-            view.db, "SELECT id FROM main.memories WHERE key = ? AND status = 'active' AND NOT blocked", (key,)
+            view.db,
+            "SELECT id FROM main.memories d WHERE key = ? AND status = 'active' AND NOT blocked "
+            + search.condition.sql,
+            (key, *search.condition.values),
         )
         reached = [(view.scopes[i >> 33].nearness, i) for (i,) in holders if i >> 33 in view.scopes]
         if reached:

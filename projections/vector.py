@@ -146,7 +146,8 @@ def fill(db: apsw.Connection, found: Iterable[tuple[Pending, Document, bytes]]) 
     ready = []
     for pending, document, vector in found:
         waits = rows(db, "SELECT content_version FROM pending WHERE id = ?", (pending.id,))
-        if waits == [(document.content_version,)] and pending.content_version == document.content_version:
+        same = waits == [(document.content_version,)] and pending.content_version == document.content_version
+        if same and wants_vector(document):
             ready.append((pending.id, pending.content_version, _place(document), vector))
     db.executemany("DELETE FROM pending WHERE id = ?", [(row[0],) for row in ready])
     _insert(db, ready)

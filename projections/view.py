@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -30,6 +29,11 @@ class Served(Protocol):
     house: UUID
     embedder: Embedder | None
     readers: Readers
+
+    @property
+    def unheard_for(self) -> float | None:
+        """Seconds since the stream was last heard, where that is too long; None where it is not."""
+        ...
 
     def known(self, who: Credential) -> Known | None: ...
     def clock(self) -> int:
@@ -101,8 +105,9 @@ class View(NamedTuple):
         return tuple(found)
 
     def shows(self, d: Document) -> bool:
-        """Whether an active memory may be shown."""
-        return d.scope_number in self.scopes and d.status == "active" and not d.blocked
+        """Whether a memory may be shown to who did not ask for what is past or expired."""
+        expired = d.expires_at is not None and d.expires_at <= self.now
+        return d.scope_number in self.scopes and d.status == "active" and not d.blocked and not expired
 
     def loaded(self, idents: Sequence[int]) -> tuple[dict[int, Document], bool]:
         """The documents of these numbers, and whether all their texts are what was written: one that is not is left out."""
@@ -124,11 +129,15 @@ def view_of(indexes: Served, who: Credential, reader: Reader, only: UUID | None 
         if not readable:
             raise NotFound("scope", only)
     whole = reader.whole_scopes("documents")
+    lacking: list[str] = []
+    if (silence := indexes.unheard_for) is not None:
+        # What was revoked meanwhile is not known here: only what nobody can take away is served.
+        readable = [scope for scope in readable if scope.nearness == 0]
+        lacking.append(f"what others share: nothing was heard of the stream for {silence:.0f} s")
     served = {scope.number: scope for scope in readable if scope.id in whole}
-    lacking: tuple[str, ...] = ()
     if len(served) < len(readable):
-        lacking = (f"{len(readable) - len(served)} of {len(readable)} scopes: still being copied to this runtime",)
-    return View(reader.db, indexes.house, known.names, served, indexes.clock(), lacking)
+        lacking.append(f"{len(readable) - len(served)} of {len(readable)} scopes: still being copied to this runtime")
+    return View(reader.db, indexes.house, known.names, served, indexes.clock(), tuple(lacking))
 
 
 def known_of(indexes: Served, who: Credential) -> Known:
@@ -136,6 +145,6 @@ def known_of(indexes: Served, who: Credential) -> Known:
     known = indexes.known(who)
     if known is None:
         raise Denied("this agent is not hosted here; come in through the runtime")
-    if not known.reached.scopes or (known.reached.until and known.reached.until <= datetime.now(UTC)):
+    if not known.reached.scopes or known.expired:
         raise Denied("the token is expired or revoked, or the agent was removed; ask for a new one")
     return known

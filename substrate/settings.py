@@ -30,5 +30,8 @@ class Settings(BaseSettings):
     )
     embedding_dimensions: int | None = Field(None, ge=1, le=65_536, description="http: what the model answers with")
     embedding_timeout: float = Field(30, gt=0, le=3_600, description="http: seconds until a request is given up")
+    max_staleness: float = Field(
+        30, gt=0, le=86_400, description="seconds without news of the stream after which only own memories are recalled"
+    )
     audit_reads: bool = Field(False, description="write an event of what each recall gave to whom")
     reranker: str = Field("none", description="what reorders the best candidates: cross-encoder, none, or a plugin's")

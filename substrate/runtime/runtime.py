@@ -91,7 +91,10 @@ class Runtime:
             if found is None:
                 folder = Folder(self._folder / str(house))
                 name = self._embedder_for(folder.manifest().embedder)
-                indexes = HouseIndexes(self.world.database, house, folder, self.embedder(name), self.embedder)
+                indexes = HouseIndexes(
+                    self.world.database, house, folder, self.embedder(name), load=self.embedder,
+                    max_staleness=self._settings.max_staleness,
+                )  # fmt: skip
                 indexes.choose_embedder(name)
                 found = Resident(
                     self.name,

@@ -11,9 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import psycopg
 from psycopg.types.json import Jsonb
 
-from substrate.errors import NotFound
+from substrate.errors import Conflict, NotFound
+from substrate.world.answers import REFUSED
 from substrate.world.credential import Credential
 from substrate.world.database import Database
 from substrate.world.events import Event, decode
@@ -22,6 +24,10 @@ from substrate.world.model import Link, Rights
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Microseconds from 1970 to 2000.
 _MILLENNIUM = 946_684_800_000_000
+
+
+class RightsChanged(Conflict):
+    """Somebody lost a scope that was asked for, since `reached` was asked."""
 
 
 class StoredEvent(NamedTuple):
@@ -179,8 +185,13 @@ class Replica:
         return [Link(**dict(zip(Link.model_fields, row, strict=True))) for row in rows]
 
     def events(self, scopes: Sequence[UUID], after: int, through: int, most: int) -> list[StoredEvent]:
-        """Events of these scopes that may be read, in order."""
-        rows = self._rows(_EVENTS, "replica_events(%s, %s, %s, %s, %s, %s, %s)", list(scopes), after, through, most)
+        """Events of these scopes, in order. Raises `RightsChanged` where not all of them may be read any more."""
+        try:
+            rows = self._rows(_EVENTS, "replica_events(%s, %s, %s, %s, %s, %s, %s)", list(scopes), after, through, most)
+        except psycopg.Error as error:
+            if error.sqlstate != REFUSED:
+                raise
+            raise RightsChanged("the rights of this runtime's agents changed meanwhile; try again") from None
         return [StoredEvent._make(row) for row in rows]
 
     def events_of(self, memories: Sequence[UUID], through: int) -> list[StoredEvent]:
