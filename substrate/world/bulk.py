@@ -13,7 +13,7 @@ from substrate.world.plain import Plain, Random, columns, random
 from substrate.world.principal import Receipt, plain_receipt
 
 #: Memories a round trip: large enough to share its cost, small enough that sending and making ready overlap.
-BATCH = 250
+BATCH = 200
 Answer = Receipt | SubstrateError
 
 

@@ -141,16 +141,20 @@ def columns(plains: Sequence[Plain]) -> list[bytes | None]:
     # Sorted as houses are locked, everywhere the same; within a house they stay as they came.
     batch = sorted(plains, key=lambda one: one.who.house.int)
     contexts = [one.context for one in batch]
-    rights: dict[UUID, int] = {}
+    houses: list[UUID] = []
+    rights: list[int] = []
     places: list[bytes] = []
     for one in batch:
-        house = one.who.house
+        if not houses or one.who.house != houses[-1]:
+            houses.append(one.who.house)
+            rights.append(one.rights_version)
         # Of two versions the older: what was checked under it must not pass for checked under the newer.
-        rights[house] = min(one.rights_version, rights.get(house, one.rights_version))
-        places.append(len(rights).to_bytes(4))
+        elif one.rights_version < rights[-1]:
+            rights[-1] = one.rights_version
+        places.append(len(houses).to_bytes(4))
     return [
-        fixed_array(UUID_TYPE, 16, [house.bytes for house in rights]),
-        fixed_array(BIGINT, 8, [bigint(version) for version in rights.values()]),
+        fixed_array(UUID_TYPE, 16, [house.bytes for house in houses]),
+        fixed_array(BIGINT, 8, [bigint(version) for version in rights]),
         fixed_array(INTEGER, 4, places),
         _SCHEMA_VERSION,
         fixed_array(UUID_TYPE, 16, [one.event.to_bytes(16) for one in batch]),
