@@ -7,11 +7,10 @@ a lost connection) is retried here: event ids make a repeat harmless.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -20,18 +19,18 @@ from substrate.errors import SubstrateError
 from substrate.world.answers import RIGHTS_CHANGED, error_of, refusal, unavailable
 from substrate.world.canonical import EPOCH
 from substrate.world.database import Database
+from substrate.world.hot import Call
 from substrate.world.item import Draft, Item
 from substrate.world.model import Position
 from substrate.world.permission import KnownRights
+from substrate.world.plain import Plain, columns
+from substrate.world.wire import bigints, place
 
 RETRIES = 6
-#: One place of the array that `learn` returns, as PostgreSQL writes it: {"(seq,microseconds)",…}.
-_PLACE = re.compile(rb"\(\d+,\d+\)")
 _AGAIN = {RIGHTS_CHANGED, "40001", "40P01", "55P03", "57P01", "57P02", "57P03"}
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """An acknowledged event: it is on disk. `repeated` says that it had been written before."""
 
     position: Position
@@ -43,60 +42,70 @@ T = TypeVar("T")
 Outcome = list[Written] | SubstrateError
 
 
-def _written(house: UUID, place: bytes | None) -> Written:
-    seq, _, micros = (place or b"").strip(b"()").partition(b",")
-    return Written(Position(house, int(seq)), EPOCH + timedelta(microseconds=int(micros)))
+class Sent(NamedTuple):
+    """Plain memories under way; without a call, if they could not be sent."""
+
+    plains: Sequence[Plain]
+    call: Call | None
 
 
 class Writer:
-    """Writes batches through the database's `learn` and `append`, and changes of scopes through `govern`."""
+    """Writes plain memories through the database's `learn_one` and `learn_many`, all else through `append`, and changes of
+    scopes through `govern`.
+    """
 
     def __init__(self, database: Database, rights: KnownRights) -> None:
         self._database = database
         self._rights = rights
-        self._learning = database.hot("SELECT learn($1, $2, $3)")
-        self._learning_one = database.hot(f"SELECT learn_one({', '.join(f'${n}' for n in range(1, 17))})")
+        self._learning_one = database.hot("learn_one", 16)
+        self._learning = database.hot("learn_many", 17)
 
-    def write(self, items: Sequence[Item]) -> list[Outcome]:
+    def write(self, items: Sequence[Item | Plain]) -> list[Outcome]:
         """One outcome an item, in order. The items' claims must not overlap; `batches` sees to that."""
-        plain = [item for item in items if item.plain]
-        if not plain:
-            return self._write(items)
-        outcomes: dict[Item, Outcome] = {}
-        try:
-            outcomes.update(zip(plain, self._learn(plain), strict=True))
-        except psycopg.Error:
-            # A key that is taken, a right that changed, a connection that broke: the long way tells each item.
-            for item in plain:
-                self._rights.forget(item.drafts[0].who)
-        rest = [item for item in items if item not in outcomes]
-        if rest:
-            outcomes.update(zip(rest, self._write(rest), strict=True))
+        plains = [item for item in items if isinstance(item, Plain)]
+        if len(plains) == len(items):
+            return self.learn(plains)
+        outcomes: dict[object, Outcome] = {}
+        if plains:
+            outcomes.update(zip(plains, self.learn(plains), strict=True))
+        rest = [item for item in items if isinstance(item, Item)]
+        outcomes.update(zip(rest, self._write(rest), strict=True))
         return [outcomes[item] for item in items]
 
-    def _learn(self, items: list[Item]) -> list[Outcome]:
-        if len(items) == 1:
-            ((place,),) = self._learning_one(*items[0].parameters())
-            return [[_written(items[0].drafts[0].house, place)]]
-        rights: dict[UUID, int] = {}
-        for item in items:
-            draft = item.drafts[0]
-            version = draft.rights_version or 0
-            # Of two versions the older: what was checked under it must not pass for checked under the newer.
-            rights[draft.house] = min(version, rights.get(draft.house, version))
-        houses = sorted(rights)
-        order = (
-            range(len(items)) if len(houses) == 1 else sorted(range(len(items)), key=lambda n: items[n].drafts[0].house)
-        )
-        ((places,),) = self._learning(
-            _array(items[n].encoded_plain(n) for n in order),
-            f"{{{','.join(map(str, houses))}}}",
-            f"{{{','.join(str(rights[house]) for house in houses)}}}",
-        )
-        outcomes: list[Outcome] = [[]] * len(items)
-        for number, place in zip(order, _PLACE.findall(places or b""), strict=True):
-            outcomes[number] = [_written(items[number].drafts[0].house, place)]
-        return outcomes
+    def learn(self, plains: Sequence[Plain]) -> list[Outcome]:
+        """Plain memories, the long way if the short one is closed."""
+        try:
+            if len(plains) > 1:
+                return list(_places_of(plains, self._learning(columns(plains))))
+            seq, micros = place(self._learning_one(plains[0].parameters()))
+            return [[_written(plains[0].who.house, seq, micros)]]
+        except psycopg.Error:
+            return self._judged(plains)
+
+    def send(self, plains: Sequence[Plain], ready: Sequence[bytes | None]) -> Sent:
+        """Begin to write plain memories, made `ready` before, and come back while the database is at it.
+
+        Whoever sends must `receive`.
+        """
+        try:
+            return Sent(plains, self._learning.begin(ready))
+        except psycopg.Error:
+            return Sent(plains, None)
+
+    def receive(self, sent: Sent) -> Iterator[Outcome]:
+        """What became of them. All is written when this returns; the outcomes are worked out as they are asked for."""
+        try:
+            if sent.call is not None:
+                return _places_of(sent.plains, sent.call.end())
+        except psycopg.Error:
+            pass
+        return iter(self._judged(sent.plains))
+
+    def _judged(self, plains: Sequence[Plain]) -> list[Outcome]:
+        """A key that is taken, a right that changed, a connection that broke: the long way tells each item."""
+        for plain in plains:
+            self._rights.forget(plain.who)
+        return self._write([plain.item() for plain in plains])
 
     def _write(self, items: Sequence[Item]) -> list[Outcome]:
         try:
@@ -154,6 +163,25 @@ def batches(numbered: Iterable[tuple[int, Item]]) -> Iterable[list[tuple[int, It
         claimed |= item.claims
     if batch:
         yield batch
+
+
+def _places_of(plains: Sequence[Plain], answer: bytes) -> Iterator[Outcome]:
+    """`learn_many` returns the last place of each house, all seqs and then all times; those before it lie one apart."""
+    counts = Counter([plain.who.house.int for plain in plains])
+    last, houses = bigints(answer), sorted(counts)
+    before = {
+        house: (seq - counts[house], micros - counts[house])
+        for house, seq, micros in zip(houses, last[: len(houses)], last[len(houses) :], strict=True)
+    }
+    for plain in plains:
+        house = plain.who.house
+        seq, micros = before[house.int]
+        before[house.int] = seq, micros = seq + 1, micros + 1
+        yield [_written(house, seq, micros)]
+
+
+def _written(house: UUID, seq: int, micros: int) -> Written:
+    return Written(Position(house, seq), EPOCH + timedelta(microseconds=micros))
 
 
 def _array(parts: Iterable[str]) -> str:

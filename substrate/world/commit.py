@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from substrate.world.append import Outcome, Writer, Written
 from substrate.world.item import Item
+from substrate.world.plain import Plain
 
 #: Bounds the time the houses' heads are locked, and the memory of a batch.
 MOST = 256
@@ -23,7 +24,7 @@ class _Waiter:
 
     __slots__ = ("item", "leads", "outcome", "ready")
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: Item | Plain) -> None:
         self.item = item
         self.outcome: Outcome | BaseException | None = None
         self.leads = False
@@ -43,7 +44,7 @@ class GroupCommit:
         self._leaders = 0
         self._writing = 0
 
-    def submit(self, item: Item) -> list[Written]:
+    def submit(self, item: Item | Plain) -> list[Written]:
         """Write the item, with whatever else is waiting. Raises what befell this item alone."""
         waiter = None
         with self._lock:
@@ -62,7 +63,7 @@ class GroupCommit:
             self._lead(waiter)
         return _result(waiter.outcome)
 
-    def _write_alone(self, item: Item) -> list[Written]:
+    def _write_alone(self, item: Item | Plain) -> list[Written]:
         """With nobody about there is no need for a line."""
         try:
             (outcome,) = self._writer.write([item])
@@ -70,13 +71,13 @@ class GroupCommit:
             self._end([item])
         return _result(outcome)
 
-    def _begin(self, items: list[Item]) -> None:
+    def _begin(self, items: Sequence[Item | Plain]) -> None:
         """What these touch is under way. Called under the lock."""
         self._writing += len(items)
         for item in items:
             self._under_way |= item.claims
 
-    def _end(self, items: list[Item]) -> None:
+    def _end(self, items: Sequence[Item | Plain]) -> None:
         """Give up the lead, and let others go."""
         with self._lock:
             for item in items:

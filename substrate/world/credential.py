@@ -21,6 +21,14 @@ class Credential:
     principal: UUID
     house: UUID
     token: UUID | None = None
+    #: Kept: every write looks up what is known of its credential, and hashing UUIDs is slow.
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.principal, self.house, self.token)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,9 +73,10 @@ class Database:
             statement.close()
         self.pool.close()
 
-    def hot(self, query: str) -> HotStatement:
-        """A statement for the hot path; closed with the database."""
-        self._hot.append(HotStatement(self.pool, query))
+    def hot(self, function: str, parameters: int) -> HotStatement:
+        """A function of the database for the hot path; closed with the database."""
+        query = f"SELECT {function}({', '.join(f'${n}' for n in range(1, parameters + 1))})"
+        self._hot.append(HotStatement(self.pool, query, parameters))
         return self._hot[-1]
 
     @contextmanager

@@ -15,6 +15,7 @@ from substrate.world.evolve import evolve
 from substrate.world.ids import derived_id, new_id
 from substrate.world.item import Draft
 from substrate.world.model import Evidence, Memory
+from substrate.world.plain import Plain, Random, short_texts
 from substrate.world.principal import (
     MEMORY_COLUMNS,
     Principal,
@@ -41,13 +42,28 @@ class Drafting(Principal):
         if len(content) > most or (len(content) * 4 > most and len(content.encode(errors="replace")) > most):
             raise ContentTooLarge(f"content: longer than {most} bytes; split it, or raise SUBSTRATE_MAX_CONTENT_BYTES")
 
+    def _short(  # noqa: PLR0917 - the hot path: names cost time
+        self, content: object, scope: ScopeRef, kind: object, category: object, tier: object,
+        correlation: UUID | None = None, chance: Random | None = None,
+    ) -> Plain | None:  # fmt: skip
+        """A memory of which only this is said, if it is plain; None sends the caller to `_learned`, which says why not."""
+        texts = short_texts(content, kind, category, tier, self._engine.settings.max_content_bytes)
+        if texts is None:
+            return None
+        target = self._scope_id(scope)
+        rights_version = self._engine.rights.version(self._credential, target)
+        if rights_version is None:
+            return None
+        context = self._context if correlation is None else self._context_of(None, correlation)
+        return Plain(self._credential, target, rights_version, context, *texts, chance=chance)
+
     def _learned(
         self, *, content: str, scope: ScopeRef, kind: str, key: str | None, title: str | None, description: str | None,
         tags: tuple[str, ...], concept_tags: tuple[str, ...], category: str, tier: str, confidence: float | None,
         valid_from: datetime | None, valid_to: datetime | None, point_in_time: datetime | None,
         expires_at: datetime | None, evidence: Evidence | None, event_id: UUID | None, occurred_at: datetime | None,
         correlation: UUID | None = None,
-    ) -> Draft:  # fmt: skip
+    ) -> Draft | Plain:  # fmt: skip
         self._check_content(content)
         fields: dict[str, Any] = {"content": content, "kind": kind, "category": category, "tier": tier}
         optional = {
@@ -61,18 +77,22 @@ class Drafting(Principal):
         if evidence is not None and evidence.derived_from:
             self._check_sources(evidence)
         target, event_id = self._scope_id(scope), as_event_id(event_id)
+        at, context = moment(occurred_at), self._context_of(evidence, correlation)
         # An id of our own making was never used before; one from the caller may be a repeat, and goes the long way.
-        fresh = event_id is None and not (evidence and evidence.derived_from)
+        if event_id is None and not (evidence and evidence.derived_from):
+            rights_version = self._engine.rights.version(self._credential, target)
+            if rights_version is not None:
+                data, body = (text.encode() for text in payload.encode())
+                return Plain(self._credential, target, rights_version, context, data, body, payload.key, at)
         return self._draft(
             scope=target,
             subject=new_id() if event_id is None else derived_id(event_id, "memory"),
             event_id=event_id or new_id(),
             payload=payload,
-            occurred_at=moment(occurred_at),
+            occurred_at=at,
             expected_version=0,
-            context=self._context_of(evidence, correlation),
+            context=context,
             key=None if payload.key is None else (target, payload.key),
-            rights_version=self._engine.rights.version(self._credential, target) if fresh else None,
         )
 
     def _check_sources(self, evidence: Evidence) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -49,8 +48,6 @@ class Draft:
     context: Context = NOWHERE
     #: Another thing two drafts of one batch may not share: (scope, key) of a keyed memory.
     key: tuple[UUID, str] | None = None
-    #: For a new memory with an id of our own making: the version of rights under which it may be written plainly.
-    rights_version: int | None = None
 
     @property
     def who(self) -> Credential:
@@ -73,11 +70,6 @@ class Item:
             if draft.key is not None:
                 self.claims.add(draft.key)
 
-    @property
-    def plain(self) -> bool:
-        """Whether `learn` can take it: see there."""
-        return len(self.drafts) == 1 and self.drafts[0].rights_version is not None
-
     def encoded(self, number: int) -> Iterable[str]:
         """Each draft as the database's `append` takes it."""
         size = len(self.drafts)
@@ -86,36 +78,9 @@ class Item:
             kind = {"type": type(draft.payload).__name__, "token_id": _text(draft.token)}
             yield f"{_envelope(number, draft, *texts)},{json.dumps({**more, **kind}, ensure_ascii=False)[1:]}"
 
-    def parameters(self) -> tuple[str | None, ...]:
-        """The one draft as the database's `learn_one` takes it."""
-        draft, (data, body) = self.drafts[0], self._texts[0]
-        context = draft.context
-        return (
-            f"{draft.house.int:032x}",
-            str(draft.rights_version),
-            f"{draft.event_id.int:032x}",
-            f"{draft.scope.int:032x}",
-            f"{draft.subject.int:032x}",
-            f"{draft.actor.int:032x}",
-            str(draft.payload.schema_version),
-            context.runtime,
-            context.session,
-            context.run,
-            _text(context.causation),
-            _text(context.correlation),
-            data,
-            body,
-            draft.occurred_at.isoformat(),
-            f"\\x{os.urandom(16).hex()}",
-        )
-
-    def encoded_plain(self, number: int) -> str:
-        """The one draft as the database's `learn` takes it."""
-        return _envelope(number, self.drafts[0], *self._texts[0]) + "}"
-
 
 def _envelope(number: int, draft: Draft, data: str, body: str) -> str:
-    """The fields that both functions want, as an object left open. Written by hand, ids as bare hex: the hot path."""
+    """The fields that every event has, as an object left open. Written by hand, ids as bare hex: a busy path."""
     return (
         f'{{"item":{number},"house_id":"{draft.house.int:032x}","event_id":"{draft.event_id.int:032x}",'
         f'"scope_id":"{draft.scope.int:032x}","subject_id":"{draft.subject.int:032x}",'

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 from pydantic import Field
 
 from substrate.errors import InvalidInput, SubstrateError
 from substrate.world import events as e
-from substrate.world.append import batches
+from substrate.world.bulk import Bulk
 from substrate.world.drafting import Drafting, as_event_id, receipt_of, repeat_of, tags_of
 from substrate.world.ids import derived_id, new_id
-from substrate.world.item import Item
+from substrate.world.item import Draft, Item
 from substrate.world.model import Category, Evidence, Given, Kind, Tier
+from substrate.world.plain import Plain
 from substrate.world.principal import Receipt, ScopeRef, as_id, checked, evidence_fields
 
-#: Memories a round trip: large enough to share its cost, small enough that sending and making ready overlap.
-BATCH = 250
+#: What the short way of `remember` knows about a memory; see `short_texts`.
+_SHORT = frozenset({"content", "scope", "kind", "category", "tier"})
 
 
 class _Unset:
@@ -86,13 +86,22 @@ class Remembering(Drafting):
         With an `event_id` the call can be repeated: the second time it returns the first receipt.
         Raises `InvalidInput`, `NotFound` (no such scope), `Denied`, `DuplicateKey`, `IdempotencyConflict`, `LimitExceeded`.
         """
-        draft = self._learned(
+        if (
+            key is None and title is None and description is None and confidence is None and evidence is None
+            and event_id is None and occurred_at is None and valid_from is None and valid_to is None
+            and point_in_time is None and expires_at is None and tags == () == concept_tags
+            and (short := self._short(content, scope, kind, category, tier)) is not None
+        ):  # fmt: skip
+            return self._submit_plain(short)
+        learned = self._learned(
             content=content, scope=scope, kind=kind, key=key, title=title, description=description, tags=tags_of(tags),
             concept_tags=tags_of(concept_tags, "concept_tags"), category=category, tier=tier, confidence=confidence,
             valid_from=valid_from, valid_to=valid_to, point_in_time=point_in_time, expires_at=expires_at,
             evidence=evidence, event_id=event_id, occurred_at=occurred_at,
         )  # fmt: skip
-        return receipt_of(draft, self._submit(draft)[0])
+        if isinstance(learned, Plain):
+            return self._submit_plain(learned)
+        return receipt_of(learned, self._submit(learned)[0])
 
     def remember_many(
         self, memories: Iterable[NewMemory], *, import_id: UUID | None = None
@@ -101,34 +110,24 @@ class Remembering(Drafting):
 
         With an `import_id`, all of them can later be retracted together.
         """
-        answers: dict[int, Receipt | SubstrateError] = {}
-        items: list[tuple[int, Item]] = []
-        # One batch is under way while the next is made ready: the database and this process work side by side.
-        with ThreadPoolExecutor(1) as sender:
-            under_way: Future[None] | None = None
-
-            def send(batch: list[tuple[int, Item]]) -> None:
-                for part in batches(batch):
-                    outcomes = self._engine.writer.write([item for _, item in part])
-                    for (number, item), outcome in zip(part, outcomes, strict=True):
-                        if isinstance(outcome, SubstrateError):
-                            answers[number] = outcome
-                        else:
-                            answers[number] = receipt_of(item.drafts[0], outcome[0])
-
+        with Bulk(self._engine.writer) as bulk:
             for number, memory in enumerate(memories):
                 try:
-                    items.append((number, Item(self._learned(**_fields(memory), correlation=import_id))))
+                    bulk.add(number, self._new(memory, import_id, bulk))
                 except SubstrateError as error:
-                    answers[number] = error
-                if len(items) == BATCH:
-                    if under_way is not None:
-                        under_way.result()
-                    under_way, items = sender.submit(send, items), []
-            if under_way is not None:
-                under_way.result()
-            send(items)
-        return [answers[number] for number in range(len(answers))]
+                    bulk.answers[number] = error
+        return [bulk.answers[number] for number in range(len(bulk.answers))]
+
+    def _new(self, memory: NewMemory, import_id: UUID | None, bulk: Bulk) -> Item | Plain:
+        """One memory of many, the short way if nothing but the commonest is said of it."""
+        if type(memory) is NewMemory and memory.model_fields_set <= _SHORT:
+            short = self._short(
+                memory.content, memory.scope, memory.kind, memory.category, memory.tier, import_id, bulk.chance()
+            )
+            if short is not None:
+                return short
+        learned = self._learned(**_fields(memory), correlation=import_id)
+        return learned if isinstance(learned, Plain) else Item(learned)
 
     def revise(
         self,
@@ -208,7 +207,8 @@ class Remembering(Drafting):
         new = NewMemory(
             content=content, scope=old.parent_id, evidence=evidence, event_id=event_id, **{**taken, **fields}
         )
-        learned = self._learned(**_fields(new))
+        # It has an event id, which may be a repeat: so it is no plain one.
+        learned = cast("Draft", self._learned(**_fields(new)))
         payload = checked(e.MemorySuperseded, by=learned.subject, **evidence_fields(evidence, reason))
         superseded = self._changed(
             old, payload, evidence, expected_version=expected_version, event_id=derived_id(event_id, "superseded")

@@ -68,7 +68,11 @@ def allow(connection: Connection, role: str, kind: str) -> None:
     raw.execute(sql.SQL(text).format(role=sql.Identifier(role)))
     if kind == "app":
         # They take the caller's word for rights that were checked before: not for a runtime's own login.
-        raw.execute(sql.SQL("GRANT EXECUTE ON FUNCTION learn, learn_one TO {role}").format(role=sql.Identifier(role)))
+        raw.execute(
+            sql.SQL("GRANT EXECUTE ON FUNCTION learn, learn_one, learn_many TO {role}").format(
+                role=sql.Identifier(role)
+            )
+        )
     connection.execute(
         sqlalchemy.text("INSERT INTO logins VALUES (:role, :kind) ON CONFLICT (role) DO UPDATE SET kind = :kind"),
         {"role": role, "kind": kind},

@@ -22,6 +22,7 @@ from substrate.world.events import EvidenceData
 from substrate.world.item import NOWHERE, Context, Draft, Item
 from substrate.world.model import Evidence, Memory, Position, Scope, explained, in_utc
 from substrate.world.permission import KnownRights
+from substrate.world.plain import Plain
 
 M = TypeVar("M", bound=BaseModel)
 #: Where to remember: oneself, one's house, or any scope by its id or value.
@@ -108,6 +109,14 @@ class Principal:
 
     def _submit(self, *drafts: Draft) -> list[Written]:
         return self._engine.commits.submit(Item(*drafts))
+
+    def _submit_plain(self, plain: Plain) -> Receipt:
+        (written,) = self._engine.commits.submit(plain)
+        return plain_receipt(plain, written)
+
+
+def plain_receipt(plain: Plain, written: Written) -> Receipt:
+    return Receipt(UUID(int=plain.subject), 1, written.position, written.recorded_at)
 
 
 def as_id(value: object, what: str = "memory") -> UUID:

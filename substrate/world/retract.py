@@ -143,7 +143,7 @@ class Retracting(Provenance):
             "run": "e.house_id = %s AND e.run_id = %s",
             "runtime": "e.house_id = %s AND e.runtime = %s",
             "import": "e.house_id = %s AND e.correlation_id = %s::uuid",
-            "agent": "e.house_id IS NOT DISTINCT FROM %s AND e.actor_id = %s::uuid",
+            "agent": "e.house_id = %s AND e.actor_id = %s::uuid",
             "range": "e.house_id = %s AND e.seq BETWEEN split_part(%s, '..', 1)::bigint AND split_part(%s, '..', 2)::bigint",
         }[origin.by]
         values = [self.house, origin.value, *([origin.value] if origin.by == "range" else [])]

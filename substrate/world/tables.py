@@ -88,7 +88,6 @@ memories = Table(
     Column("learned_at", When, nullable=False),
     Column("updated_at", When, nullable=False),
     Index("memories_learned", "parent_id", "learned_at", "id"),
-    Index("memories_house", "house_id", "id"),
     Index("memories_taught_by", "taught_by"),
 )
 _active_key = text("status = 'active' AND key IS NOT NULL")
@@ -125,12 +124,10 @@ events = Table(
     Index("events_event_id", "event_id", "house_id", unique=True),
     Index("events_subject", "subject_id", "seq"),
     Index("events_scope", "scope_id", "seq"),
-    Index("events_actor", "actor_id", "seq"),
 )
 for _name, _column in (
     ("session", "session_id"),
     ("run", "run_id"),
-    ("runtime", "runtime"),
     ("correlation", "correlation_id"),
 ):
     Index(

@@ -256,6 +256,8 @@ def test_it_cannot_become_more_than_it_is(setting: Setting, login: psycopg.Conne
         "SELECT substrate.erase_text(gen_random_uuid(), '{}')",
         "SELECT substrate.chain_events('{}', '{}', '{}')",
         "SELECT substrate.learn('[]', '{}', '{}')",
+        f"SELECT substrate.learn_one({', '.join(['NULL'] * 16)})",
+        f"SELECT substrate.learn_many({', '.join(['NULL'] * 17)})",
         "ALTER TABLE substrate.memories DISABLE ROW LEVEL SECURITY",
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -100,6 +100,7 @@ def test_the_race_is_lost_without_the_check_under_the_lock(fresh_database: Fresh
     with fresh_database() as urls:
         change_function(urls, "chain_events", r"IF changed OR .*?END IF;", "")
         change_function(urls, "learn_one", r"AND s.rights_version = rights", "")
+        change_function(urls, "learn_many", r"IF changed OR .*?END IF;", "")
         with World.open(app_url=urls.app) as world:
             found, _ = overtaken(world, urls, rounds=20)
     assert found != []
