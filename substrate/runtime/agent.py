@@ -20,6 +20,7 @@ from substrate.world.ids import new_id
 from substrate.world.item import Context, Draft
 from substrate.world.memories import NewMemory
 from substrate.world.model import Position, Source
+from substrate.world.plain import Plain
 from substrate.world.principal import Engine, Receipt, ScopeRef, checked
 from substrate.world.replica import Signal, to_micros
 from substrate.world.world import Agent
@@ -86,6 +87,11 @@ class HostedAgent(Agent):
         written = super()._submit(*drafts)
         self._runtime.committed(self.house)
         return written
+
+    def _submit_plain(self, plain: Plain) -> Receipt:
+        receipt = super()._submit_plain(plain)
+        self._runtime.committed(self.house)
+        return receipt
 
     # -------------------------------------------------------------- recalling
 
