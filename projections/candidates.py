@@ -14,11 +14,9 @@ from projections.document import PAST
 from projections.filters import Condition, Filters
 from projections.ranking import Candidate, Mode
 from projections.reader import Reader
-from projections.sqlite import DAMAGE, rows
+from projections.sqlite import DAMAGE, Clause, rows
 from projections.terms import asks, match_expression
 
-#: Past so many ranges one statement over all of them, filtered, is cheaper than a statement for each.
-MOST_RANGES = 24
 #: The last two are what stands beside it in its session, in the same scope: one look into the index of sessions each.
 _LIGHT = f"""
     d.id, d.learned_at, d.taught_by, d.session, d.status, d.key, d.blocked, length(d.content), substr(d.content, -6),
@@ -151,20 +149,21 @@ def _by_text(db: apsw.Connection, search: Search) -> Iterable[tuple[int, str, fl
     best = max((score for _, score in hits), default=1.0)
     for term in search.terms:
         # Where there are hits enough, only what full text must have split is worth a second look.
-        if (len(hits) < search.most or _WHOLE.search(term)) and not _text_search(
-            db, search, match_expression([term]), 1
-        ):
+        if (len(hits) < search.most or _WHOLE.search(term)) and not _text_has(db, search, term):
             yield from ((ident, "text", best) for ident in _by_substring(db, search, term))
 
 
-def _text_search(
-    db: apsw.Connection, search: Search, expression: str, most: int | None = None
-) -> list[tuple[int, float]]:
-    ranges, clause = search.filters.ranges(search.scopes), search.condition.holds_for("words.rowid")
-    if len(ranges) > MOST_RANGES:
-        numbers = ", ".join(str(low >> 32) for low, _ in ranges)
-        clause, ranges = clause._replace(sql=f"AND words.rowid >> 32 IN ({numbers}) {clause.sql}"), [(0, 2**63 - 1)]
-    return fulltext.search(db, expression, ranges, clause, most or search.most)
+def _text_search(db: apsw.Connection, search: Search, expression: str) -> list[tuple[int, float]]:
+    return fulltext.search(db, expression, *_text_places(search), search.most)
+
+
+def _text_has(db: apsw.Connection, search: Search, term: str) -> bool:
+    return fulltext.occurs(db, match_expression([term]), *_text_places(search))
+
+
+def _text_places(search: Search) -> tuple[list[tuple[int, int]], Clause]:
+    """The ranges of rows to look at, and the condition on what is met there."""
+    return search.filters.ranges(search.scopes), search.condition.holds_for("words.rowid")
 
 
 def _by_substring(db: apsw.Connection, search: Search, term: str) -> list[int]:

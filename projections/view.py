@@ -123,7 +123,7 @@ def view_of(indexes: Served, who: Credential, reader: Reader, only: UUID | None 
         readable = [scope for scope in readable if scope.id == only]
         if not readable:
             raise NotFound("scope", only)
-    whole = reader.whole_scopes("documents")
+    whole = reader.whole(scope.id for scope in readable)
     served = {scope.number: scope for scope in readable if scope.id in whole}
     lacking: tuple[str, ...] = ()
     if len(served) < len(readable):
