@@ -103,7 +103,10 @@ def _ask(reader: Reader, search: Search, report: Report, sources: Iterable[tuple
         found.sources[name] = len(hits)
         full = full or len(hits) >= search.most
         for ident, source, score in hits:
-            candidate = found.candidates.setdefault(ident & ~PAST, Candidate(ident & ~PAST))
+            number = ident & ~PAST
+            candidate = found.candidates.get(number)
+            if candidate is None:
+                candidate = found.candidates[number] = Candidate(number)
             if source == "text":
                 candidate.text = score
             elif source == "vector":
@@ -138,9 +141,10 @@ def allowed(status: str, filters: Filters) -> bool:
 
 def light(db: apsw.Connection, idents: Iterable[int]) -> list[Light]:
     """The light rows of these numbers, as far as they are there."""
-    # As text and not as parameters: they are our own numbers, and a hundred bindings cost more than the look-ups.
-    numbers = ", ".join(map(str, idents))
-    return [Light._make(row) for row in rows(db, f"SELECT {_LIGHT} FROM main.memories d WHERE d.id IN ({numbers})")]
+    # As one JSON list: a hundred bindings cost more than the look-ups, and numbers in the text a new statement each time.
+    numbers = f"[{', '.join(map(str, idents))}]"
+    told = f"SELECT {_LIGHT} FROM main.memories d WHERE d.id IN (SELECT value FROM json_each(?))"
+    return [Light._make(row) for row in rows(db, told, (numbers,))]
 
 
 def _by_text(db: apsw.Connection, search: Search) -> Iterable[tuple[int, str, float]]:
