@@ -14,11 +14,9 @@ from projections.document import PAST
 from projections.filters import Condition, Filters
 from projections.ranking import Candidate, Mode
 from projections.reader import Reader
-from projections.sqlite import DAMAGE, rows
+from projections.sqlite import DAMAGE, Clause, rows
 from projections.terms import asks, match_expression
 
-#: Past so many ranges one statement over all of them, filtered, is cheaper than a statement for each.
-MOST_RANGES = 24
 #: The last two are what stands beside it in its session, in the same scope: one look into the index of sessions each.
 _LIGHT = f"""
     d.id, d.learned_at, d.taught_by, d.session, d.status, d.key, d.blocked, length(d.content), substr(d.content, -6),
@@ -105,7 +103,10 @@ def _ask(reader: Reader, search: Search, report: Report, sources: Iterable[tuple
         found.sources[name] = len(hits)
         full = full or len(hits) >= search.most
         for ident, source, score in hits:
-            candidate = found.candidates.setdefault(ident & ~PAST, Candidate(ident & ~PAST))
+            number = ident & ~PAST
+            candidate = found.candidates.get(number)
+            if candidate is None:
+                candidate = found.candidates[number] = Candidate(number)
             if source == "text":
                 candidate.text = score
             elif source == "vector":
@@ -140,9 +141,10 @@ def allowed(status: str, filters: Filters) -> bool:
 
 def light(db: apsw.Connection, idents: Iterable[int]) -> list[Light]:
     """The light rows of these numbers, as far as they are there."""
-    # As text and not as parameters: they are our own numbers, and a hundred bindings cost more than the look-ups.
-    numbers = ", ".join(map(str, idents))
-    return [Light._make(row) for row in rows(db, f"SELECT {_LIGHT} FROM main.memories d WHERE d.id IN ({numbers})")]
+    # As one JSON list: a hundred bindings cost more than the look-ups, and numbers in the text a new statement each time.
+    numbers = f"[{', '.join(map(str, idents))}]"
+    told = f"SELECT {_LIGHT} FROM main.memories d WHERE d.id IN (SELECT value FROM json_each(?))"
+    return [Light._make(row) for row in rows(db, told, (numbers,))]
 
 
 def _by_text(db: apsw.Connection, search: Search) -> Iterable[tuple[int, str, float]]:
@@ -151,20 +153,21 @@ def _by_text(db: apsw.Connection, search: Search) -> Iterable[tuple[int, str, fl
     best = max((score for _, score in hits), default=1.0)
     for term in search.terms:
         # Where there are hits enough, only what full text must have split is worth a second look.
-        if (len(hits) < search.most or _WHOLE.search(term)) and not _text_search(
-            db, search, match_expression([term]), 1
-        ):
+        if (len(hits) < search.most or _WHOLE.search(term)) and not _text_has(db, search, term):
             yield from ((ident, "text", best) for ident in _by_substring(db, search, term))
 
 
-def _text_search(
-    db: apsw.Connection, search: Search, expression: str, most: int | None = None
-) -> list[tuple[int, float]]:
-    ranges, clause = search.filters.ranges(search.scopes), search.condition.holds_for("words.rowid")
-    if len(ranges) > MOST_RANGES:
-        numbers = ", ".join(str(low >> 32) for low, _ in ranges)
-        clause, ranges = clause._replace(sql=f"AND words.rowid >> 32 IN ({numbers}) {clause.sql}"), [(0, 2**63 - 1)]
-    return fulltext.search(db, expression, ranges, clause, most or search.most)
+def _text_search(db: apsw.Connection, search: Search, expression: str) -> list[tuple[int, float]]:
+    return fulltext.search(db, expression, *_text_places(search), search.most)
+
+
+def _text_has(db: apsw.Connection, search: Search, term: str) -> bool:
+    return fulltext.occurs(db, match_expression([term]), *_text_places(search))
+
+
+def _text_places(search: Search) -> tuple[list[tuple[int, int]], Clause]:
+    """The ranges of rows to look at, and the condition on what is met there."""
+    return search.filters.ranges(search.scopes), search.condition.holds_for("words.rowid")
 
 
 def _by_substring(db: apsw.Connection, search: Search, term: str) -> list[int]:

@@ -21,7 +21,9 @@ from substrate.world.model import Category, Memory, MemoryStatus, Tier
 from substrate.world.replica import from_micros, to_micros
 
 SCOPE_SHIFT = 33
-PAST = 1 << 32
+#: What is left of a number after this shift is its scope, and whether it is in the past.
+HALF_SHIFT = 32
+PAST = 1 << HALF_SHIFT
 
 
 class Document(NamedTuple):

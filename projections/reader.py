@@ -7,7 +7,7 @@ the one it was opened with is closed, and a new one takes its place.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -83,11 +83,10 @@ class Reader:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
 
-    def whole_scopes(self, name: str) -> dict[UUID, int]:
-        """The scopes that a file holds in full, with their numbers: only these are served."""
-        schema = "main" if name == "documents" else name
-        found = rows(self.db, f"SELECT scope, number FROM {schema}.replicated WHERE through IS NULL")
-        return {UUID(bytes=scope): number for scope, number in found}
+    def whole(self, scopes: Iterable[UUID]) -> set[UUID]:
+        """Those of the scopes that the documents hold in full: only these are served."""
+        one = "SELECT 1 FROM main.replicated WHERE scope = ? AND through IS NULL"
+        return {scope for scope in scopes if rows(self.db, one, (scope.bytes,))}
 
     def holds(self, name: str, numbers: Collection[int]) -> bool:
         """Whether a file holds all these scopes in full."""

@@ -128,12 +128,12 @@ def view_of(indexes: Served, who: Credential, reader: Reader, only: UUID | None 
         readable = [scope for scope in readable if scope.id == only]
         if not readable:
             raise NotFound("scope", only)
-    whole = reader.whole_scopes("documents")
     lacking: list[str] = []
     if (silence := indexes.unheard_for) is not None:
         # What was revoked meanwhile is not known here: only what nobody can take away is served.
         readable = [scope for scope in readable if scope.nearness == 0]
         lacking.append(f"what others share: nothing was heard of the stream for {silence:.0f} s")
+    whole = reader.whole(scope.id for scope in readable)
     served = {scope.number: scope for scope in readable if scope.id in whole}
     if len(served) < len(readable):
         lacking.append(f"{len(readable) - len(served)} of {len(readable)} scopes: still being copied to this runtime")
