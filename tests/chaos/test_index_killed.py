@@ -57,7 +57,7 @@ def written(house: House, chance: random.Random, count: int) -> int:
 
 
 def campaign(world: World, database: DatabaseUrls, house: House, folder: Path, *, rounds: int) -> None:
-    chance = random.Random(rounds)  # noqa: S311 - repeatable, not secret
+    chance = random.Random(rounds)
     for _ in range(rounds):
         with follower(database, folder, house) as one, follower(database, folder, house) as another:
             position = written(house, chance, 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -96,7 +97,7 @@ def test_a_write_whose_index_is_late_is_durable_all_the_same(
         assert contents_of(kate) == ["the kettle is red"]
 
 
-def stuck() -> patch:  # type: ignore[valid-type]
+def stuck() -> AbstractContextManager[object]:
     """Nothing is copied, as if another process were in the middle of it."""
     return patch.object(Copier, "apply", lambda *_: False)
 
