@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class Letters:
     def __init__(self, dimensions: int = 16) -> None:
         self.space = Space("letters", dimensions)
 
-    def documents(self, texts: list[str]) -> npt.NDArray[np.float32]:
+    def documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         return np.stack([self.query(text) for text in texts])
 
     def query(self, text: str) -> npt.NDArray[np.float32]:

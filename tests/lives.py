@@ -22,14 +22,14 @@ from projections.house import HouseIndexes
 from substrate.errors import SubstrateError
 from substrate.world.credential import Credential, Token
 from substrate.world.database import Database
-from substrate.world.model import Evidence
+from substrate.world.model import Evidence, Tier
 from substrate.world.replica import Replica
 from substrate.world.world import Agent, World
 from tests.hosts import Contents, Letters, contents, current, rebuilt
 from tests.walks import pick
 
 WORDS = ("tea", "kettle", "https://example.org/a_b", "walked", "猫は魚が好き", "Zürich", "indent")
-TIERS = ("hot", "warm", "cold")
+TIERS: Sequence[Tier] = ("hot", "warm", "cold")
 #: Pages are short, so that a scope of a few memories already takes several.
 PAGE = 4
 

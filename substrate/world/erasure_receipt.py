@@ -88,6 +88,17 @@ def stores_of(memories: int, texts: int, derived: int) -> tuple[Store, ...]:
             deadline="kept",
             done=False,
         ),
+        Store(
+            store="embeddings and recall signals",
+            mechanism="vectors of the text, and the queries that found it, deleted",
+            deadline=at_once,
+        ),
+        Store(
+            store="local indexes of runtimes",
+            mechanism="row deleted, full text merged, freed pages overwritten, log truncated, files out of use removed",
+            deadline="when each runtime hears of it: seconds while it runs, else when it next starts",
+            done=False,
+        ),
         Store(store="planner statistics", mechanism="none are kept of columns with text", deadline=at_once),
         Store(
             store="derived memories",

@@ -312,8 +312,8 @@ def test_control_a_rebuild_that_does_not_look_at_what_is_in_use_takes_a_write_ba
 
 def test_files_that_are_being_made_are_not_swept_away_by_others(setting: Setting) -> None:
     current(setting.first)
-    with after(Builder, "_hold", lambda: Folder(setting.path / "kate").sweep()):
-        with after(IndexFile, "bulk", lambda: Folder(setting.path / "kate").sweep()):
-            setting.first.rebuild()
+    beside = Folder(setting.path / "kate")
+    with after(IndexFile, "add_scope", beside.sweep), after(IndexFile, "bulk", beside.sweep):
+        setting.first.rebuild()
     assert setting.first.faults == {}
     assert setting.unlike_rebuilt() == {}

@@ -1,0 +1,5 @@
+"""Fixtures of the tests with processes that die."""
+
+from tests.integration.conftest import house
+
+__all__ = ["house"]
