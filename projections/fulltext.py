@@ -17,6 +17,8 @@ from projections.projection import Batch, Projection
 from projections.sqlite import Clause, rows
 from projections.terms import searchable
 
+#: Words by their stems, whatever their accents.
+TOKENIZER = "porter unicode61 remove_diacritics 2"
 #: The columns, and what a word counts in each beside one of the content.
 FIELDS = {"title": 1.5, "description": 1.0, "content": 1.0, "tags": 1.0, "quotes": 0.5}
 BM25 = f"bm25(words, {', '.join(str(weight) for weight in FIELDS.values())})"
@@ -42,7 +44,7 @@ class Fulltext(Projection):
     def create(self, db: apsw.Connection, expected: int = 0) -> None:
         db.execute(
             f"CREATE VIRTUAL TABLE words USING fts5({', '.join(FIELDS)}, content='', contentless_delete=1,"
-            " tokenize='porter unicode61 remove_diacritics 2')"
+            f" tokenize='{TOKENIZER}')"
         )
 
     def apply(self, db: apsw.Connection, batch: Batch) -> None:

@@ -124,7 +124,7 @@ def test_no_vector_of_an_erased_text_is_left(desk: Runtime, house: House, home: 
     memory = learn(kate)
     ready(desk, kate)
     made = desk.resident(kate.house).indexes
-    embedded = made.replica().vectors(str(made.embedder.space if made.embedder else ""), [memory])
+    embedded = made.replica().vectors(str(made.embedder.space if made.embedder else ""), [memory.bytes])
     assert embedded[0].vector[:64] in bytes_under(home)
     kate.erase(memory)
     kate.catch_up()
