@@ -64,6 +64,16 @@ class ProjectionStatus(NamedTuple):
     fault: str | None
 
 
+class Blocked(NamedTuple):
+    """An event that a projection could not apply, and what became of it: the kind of error, and none of the text."""
+
+    projection: str
+    seq: int
+    type: str
+    memory: UUID
+    error: str
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What one credential reaches, as it was last heard, and the names it may know."""
@@ -220,6 +230,11 @@ class HouseIndexes:
             self.readers.drop()
             self.folder.sweep()
             self._unswept = self._unabandoned or bool(self.folder.unused())
+
+    def listen(self) -> None:
+        """Hear who may read what, and where the stream stands, and copy nothing."""
+        with self._lock:
+            self._listen(self.replica(), None)
 
     def _listen(self, replica: Replica, copier: Copier | None) -> Mark:
         """Where the stream stands, and who may read what, if that has changed."""
@@ -407,8 +422,13 @@ class HouseIndexes:
 
     # -------------------------------------------------------------- vectors
 
-    def fill_vectors(self, *, stop: Callable[[], bool] = lambda: False) -> int:
-        """Fill in the vectors that are missing. Raises `EmbedderUnavailable` where they cannot be had now."""
+    def fill_vectors(
+        self, *, stop: Callable[[], bool] = lambda: False, on_round: Callable[[int], None] | None = None
+    ) -> int:
+        """Fill in the vectors that are missing; returns how many, and tells `on_round` on the way.
+
+        Raises `EmbedderUnavailable` where they cannot be had now.
+        """
         if not {"documents", "vector"} <= set(self.folder.manifest().files) - set(self.faults):
             return 0
         # With connections of its own: an embedder may take its time, and the stream goes on meanwhile.
@@ -416,7 +436,7 @@ class HouseIndexes:
             with self._own_files("documents", "vector") as (docs, vectors):
                 projection = next(p for p in self.projections if p.name == "vector")
                 target = Target(projection, vectors)
-                return Filler(self.replica(), docs, target, self.embedder).fill(stop=stop)
+                return Filler(self.replica(), docs, target, self.embedder).fill(on_round=on_round, stop=stop)
         except Damaged as damaged:
             self.report_damage(damaged.name, str(damaged))
         except DAMAGE:
@@ -436,6 +456,16 @@ class HouseIndexes:
             yield opened
 
     # -------------------------------------------------------------- dead letters
+
+    def dead_letters(self) -> list[Blocked]:
+        """The events that could not be applied. Their memories are not served before they can."""
+        with self._lock:
+            copier = self._copier(self.folder.manifest())
+            return [
+                Blocked(target.name, letter.seq, letter.type, UUID(bytes=letter.subject), letter.error)
+                for target in (copier.targets if copier else ())
+                for letter in target.file.dead_letters()
+            ]
 
     def retry_dead_letters(self) -> int:
         """Try the memories that are blocked once more, from all their events. Returns how many still are."""

@@ -19,6 +19,7 @@ class Settings(BaseSettings):
         default_factory=lambda: Path.home() / ".substrate", description="embedded server and credentials"
     )
     token: SecretStr | None = Field(None, description="credential of the agent who acts")
+    runtime: str = Field("local", description="name of this runtime: its indexes' folder, and in provenance")
     allow_unsafe_durability: bool = Field(False, description="accept a server with fsync or synchronous_commit off")
     pool_size: int = Field(20, ge=2, le=500, description="most connections one process opens")
     max_content_bytes: int = Field(65_536, ge=1, le=10_000_000, description="largest content of one memory, in UTF-8")

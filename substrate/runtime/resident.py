@@ -36,11 +36,14 @@ class Resident:
         self._keeper = threading.Thread(target=self._keep, name=f"keeper-{indexes.house}", daemon=True)
         self._lock = threading.Lock()
 
-    def host(self, who: Credential) -> None:
+    def host(self, who: Credential, *, catch_up: bool = True) -> None:
         """Serve this agent from here: what it may read is asked for once before, so that it never gets less by chance."""
         self.indexes.host(who)
         if self.indexes.known(who) is None:
-            self.indexes.step()
+            if catch_up:
+                self.indexes.step()
+            else:
+                self.indexes.listen()
         with self._lock:
             if self._follow and not self._started:
                 self._started = True

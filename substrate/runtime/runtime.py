@@ -27,8 +27,6 @@ from substrate.settings import Settings
 from substrate.world.enrol import RUNTIME_NAME
 from substrate.world.world import World
 
-DEFAULT_NAME = "local"
-
 
 class Runtime:
     """Opens everything one process needs, and closes it. Safe to use from many threads; several may share a folder."""
@@ -52,7 +50,7 @@ class Runtime:
     @classmethod
     def open(
         cls,
-        name: str = DEFAULT_NAME,
+        name: str | None = None,
         *,
         app_url: str | None = None,
         owner_url: str | None = None,
@@ -61,9 +59,10 @@ class Runtime:
     ) -> Self:
         """Connect to the world and open the indexes. With `follow`, a thread keeps each house's indexes up to date.
 
-        Raises what `World.open` does, and `Misconfigured` for an embedder or reranker that cannot be used.
+        Without a name it is that of the settings (`SUBSTRATE_RUNTIME`), which is `local` if nobody set it. Raises what `World.open` does, and `Misconfigured` for an embedder or reranker that cannot be used.
         """
         settings = settings or Settings()
+        name = name or settings.runtime
         world = World.open(app_url=app_url, owner_url=owner_url, settings=settings, runtime=name)
         try:
             return cls(world, name, settings, follow=follow)
@@ -71,17 +70,20 @@ class Runtime:
             world.close()
             raise
 
-    def agent(self, token: str) -> HostedAgent:
-        """Come in with a token, and recall from here. Raises `NotAuthenticated`."""
+    def agent(self, token: str, *, catch_up: bool = True) -> HostedAgent:
+        """Come in with a token, and recall from here. Raises `NotAuthenticated`.
+
+        The indexes catch up with the stream first; without `catch_up` they are taken as they are, for who cannot wait.
+        """
         agent = self.world.agent(token)
-        return self._hosted(HostedAgent.of(agent, self))
+        return self._hosted(HostedAgent.of(agent, self), catch_up=catch_up)
 
     def trusted_agent(self, agent: UUID, house: UUID) -> HostedAgent:
         """An agent vouched for by this process, without a token."""
         return self._hosted(HostedAgent.of(self.world.trusted_agent(agent, house), self))
 
-    def _hosted(self, agent: HostedAgent) -> HostedAgent:
-        self.resident(agent.house).host(agent.credential)
+    def _hosted(self, agent: HostedAgent, *, catch_up: bool = True) -> HostedAgent:
+        self.resident(agent.house).host(agent.credential, catch_up=catch_up)
         return agent
 
     def resident(self, house: UUID) -> Resident:
