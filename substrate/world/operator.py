@@ -10,6 +10,7 @@ from uuid import UUID
 
 from substrate.errors import NotFound
 from substrate.world import events as e
+from substrate.world import reports
 from substrate.world.audit import Who
 from substrate.world.credential import Token
 from substrate.world.enrol import Enrolment, enrol_runtime, withdraw_runtime
@@ -20,6 +21,7 @@ from substrate.world.ids import new_id
 from substrate.world.item import Draft
 from substrate.world.model import Position, Rights
 from substrate.world.principal import Engine, as_id, checked
+from substrate.world.reports import RuntimeReport
 from substrate.world.retention import RetentionReport, apply_retention
 from substrate.world.seal import Seal, SealKey, trusted_key
 from substrate.world.transfer import export_all
@@ -48,7 +50,7 @@ class Resident(NamedTuple):
 class Operator:
     """The handle of a process that has the application's database login, and no agent's credential.
 
-    | to look     | `houses`, `agents` |
+    | to look     | `houses`, `agents`, `runtimes` |
     | to check    | `verify`, `seal` |
     | to move     | `export_house` (and `World.import_house`), then `issue_token` to hand it back |
     | to be rid of text | `erase`, `apply_retention` |
@@ -69,6 +71,11 @@ class Operator:
             "SELECT id, name, human, owner FROM house_agents(%s)", (as_id(house, "house"),)
         )
         return [Resident(*row) for row in rows]
+
+    def runtimes(self) -> list[RuntimeReport]:
+        """Every runtime that was ever heard of, in each house it has indexes of: what it last said of itself."""
+        rows = self._engine.database.rows(f"SELECT {reports.COLUMNS} FROM runtime_reports()")
+        return [reports.runtime_report(row) for row in rows]
 
     def verify(
         self, house: UUID | str, *, seals: Iterable[Seal] = (), trusted: str | None = None,
