@@ -32,7 +32,7 @@ from projections.rebuild import Builder, Progress, RebuildReport, is_of
 from projections.recency import Recency
 from projections.sqlite import DAMAGE
 from projections.vector import Vector
-from substrate.errors import NotCaughtUp, NotFound
+from substrate.errors import InvalidInput, NotCaughtUp, NotFound
 from substrate.world.credential import Credential
 from substrate.world.database import Database
 from substrate.world.replica import Mark, Reached, Replica, RightsChanged, to_micros
@@ -416,7 +416,7 @@ class HouseIndexes:
         known = {projection.name: projection for projection in self.projections}
         for name in names:
             if name not in known:
-                raise NotFound("projection", f"{name!r} (there is {', '.join(known)})")
+                raise InvalidInput(f"{name!r} is not a projection here; there are {', '.join(known)}")
         # The documents with everything: the others are made of them.
         return [p for p in self.projections if not names or p.name in names or p.name == "documents"]
 
