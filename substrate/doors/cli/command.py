@@ -7,7 +7,7 @@ answer: nothing else of a command writes to standard output.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -51,11 +51,18 @@ COMMON: dict[str, Any] = {
 _DEFAULTS: dict[str, Any] = {"as_json": False, "as_name": None, "token_file": None, "home": None}
 
 
-def command(app: typer.Typer, name: str | None = None, *, panel: str | None = None) -> Callable[[F], F]:
-    """Register a function as a command: its docstring is the help, its first parameter is `Here`."""
+def command(
+    app: typer.Typer, name: str | None = None, *, panel: str | None = None, examples: Sequence[str] = ()
+) -> Callable[[F], F]:
+    """Register a function as a command: its docstring is the help, its first parameter is `Here`.
+
+    `examples` are command lines as one would type them; the help ends with them.
+    """
+    # Typer makes one line of what only single newlines part.
+    epilog = "\n\n".join(["Examples:", *examples]) if examples else None
 
     def register(function: F) -> F:
-        app.command(name, rich_help_panel=panel)(_with_common_options(function))
+        app.command(name, rich_help_panel=panel, epilog=epilog)(_with_common_options(function))
         return function
 
     return register

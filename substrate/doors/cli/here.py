@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sys
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
 from substrate.errors import InvalidInput, NotAuthenticated
 
 if TYPE_CHECKING:
+    from projections.house import HouseIndexes
     from substrate.doors.cli.credentials import Credentials
     from substrate.doors.cli.naming import Names
+    from substrate.runtime.agent import HostedAgent
+    from substrate.runtime.runtime import Runtime
     from substrate.settings import Settings
     from substrate.world.operator import Operator
     from substrate.world.world import Agent, World
 
-#: How this process is named in the provenance of what it writes, unless SUBSTRATE_RUNTIME says otherwise.
-RUNTIME = "cli"
+A = TypeVar("A")
 
 
 class Here:
@@ -28,12 +31,15 @@ class Here:
     def __init__(self, *, as_json: bool, as_name: str | None, token_file: Path | None, home: Path | None) -> None:
         self.as_json, self._as_name, self._token_file, self._home = as_json, as_name, token_file, home
         self._opened: World | None = None
+        self._hosting: Runtime | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._opened is not None:
+        if self._hosting is not None:
+            self._hosting.close()  # and its world
+        elif self._opened is not None:
             self._opened.close()
 
     # -------------------------------------------------------------- where
@@ -55,16 +61,18 @@ class Here:
     @cached_property
     def world(self) -> World:
         """The world, opened; the embedded server is started if it is needed and not running."""
-        import os
-
         from substrate.world.server import EmbeddedServer
         from substrate.world.world import World
 
         if self.settings.database_url is None:
             EmbeddedServer(self.settings.home).start(self.say)
-        runtime = os.environ.get("SUBSTRATE_RUNTIME") or RUNTIME
-        self._opened = World.open(settings=self.settings, runtime=runtime)
+        self._opened = World.open(settings=self.settings, runtime=self.settings.runtime)
         return self._opened
+
+    def is_runtime(self, name: str | None) -> None:
+        """This process is the runtime of that name, unless it is None: said before the world is opened."""
+        if name is not None:
+            self.settings = self.settings.model_copy(update={"runtime": name})
 
     # -------------------------------------------------------------- who
 
@@ -77,9 +85,35 @@ class Here:
     @cached_property
     def agent(self) -> Agent:
         """Who acts: `--as`, else `--token-file`, else SUBSTRATE_TOKEN, else the credential in use."""
+        return self._come_in(self.world.agent)
+
+    def hosted(self, runtime: str | None, *, catch_up: bool = True) -> HostedAgent:
+        """Who acts, in a runtime that has local indexes. Only the commands that use them pay for loading all that."""
+        self.is_runtime(runtime)
+        self._hosting = self._host()
+        self.agent = hosted = self._come_in(partial(self._hosting.agent, catch_up=catch_up))
+        return hosted
+
+    def _host(self) -> Runtime:
+        from substrate.runtime.runtime import Runtime
+
+        try:
+            # Nobody follows the stream in the background: a command catches up, answers, and is gone.
+            return Runtime(self.world, self.settings.runtime, self.settings, follow=False)
+        except InvalidInput as error:
+            raise InvalidInput(f"--runtime, SUBSTRATE_RUNTIME: {error}") from None
+
+    @property
+    def indexes(self) -> HouseIndexes:
+        """The indexes of the house of who acts, once that one is hosted."""
+        if self._hosting is None:
+            raise RuntimeError("nobody is hosted yet")
+        return self._hosting.resident(self.agent.house).indexes
+
+    def _come_in(self, come_in: Callable[[str], A]) -> A:
         token, source = self._token
         try:
-            return self.world.agent(token)
+            return come_in(token)
         except NotAuthenticated as error:
             raise NotAuthenticated(f"{source}: {error}") from None
 

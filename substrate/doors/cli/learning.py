@@ -11,14 +11,15 @@ from uuid import UUID, uuid4
 
 import typer
 
-from substrate.doors.cli import naming, output
+from substrate.doors.cli import keeping_up, naming, output
 from substrate.doors.cli import options as o
 from substrate.doors.cli.command import Answer, command
 from substrate.doors.cli.here import Here
 from substrate.doors.cli.tree import LEARN, app
-from substrate.errors import InvalidInput, SubstrateError
+from substrate.errors import IndexUnavailable, InvalidInput, SubstrateError
 
 if TYPE_CHECKING:
+    from substrate.runtime.agent import HostedAgent
     from substrate.world.memories import NewMemory
     from substrate.world.model import Evidence
     from substrate.world.principal import Receipt
@@ -27,7 +28,14 @@ if TYPE_CHECKING:
 CHUNK = 2_000
 
 
-@command(app, panel=LEARN)
+@command(
+    app,
+    panel=LEARN,
+    examples=[
+        'substrate remember "Ana likes tea" --key tea',
+        'substrate remember "Indent with spaces" --scope house --kind rule --tag style --quote "no tabs, please" --visible',
+    ],
+)
 def remember(
     here: Here,
     *,
@@ -56,8 +64,18 @@ def remember(
     model: o.Model = None,
     derived_from: o.DerivedFrom = None,
     event_id: o.EventId = None,
+    visible: Annotated[bool, typer.Option("--visible", rich_help_panel=o.INDEXES,
+                                          help="Return once it can be recalled here.")] = False,
+    timeout: o.Timeout = o.PATIENCE,
+    runtime: o.Runtime = None,
 ) -> Answer:  # fmt: skip
-    """Learn something: private to you unless --scope says where. When this returns, it is on disk."""
+    """Learn something: private to you unless --scope says where. When this returns, it is on disk.
+
+    With --visible it is also in the local index of the runtime; if that takes longer than --timeout, the memory is kept
+    all the same, and the exit code is 1.
+    """
+    here.is_runtime(runtime)
+    hosted = here.hosted(runtime) if visible else None
     receipt = here.agent.remember(
         given_text(content),
         scope=here.names.scope(scope),
@@ -87,7 +105,8 @@ def remember(
         ),
         event_id=event_id,
     )
-    return receipt_answer(receipt, "remembered")
+    answer = receipt_answer(receipt, "remembered")
+    return answer if hosted is None else _visible(here, hosted, answer, timeout)
 
 
 @command(app, "import", panel=LEARN)
@@ -141,6 +160,17 @@ def receipt_answer(receipt: Receipt, done: str) -> Answer:
     """A receipt; the id comes first, so that a person can copy it."""
     again = " (it was there already)" if receipt.repeated else ""
     return Answer(receipt, f"{receipt.memory}  {done}, version {receipt.version} at {receipt.position.seq}{again}")
+
+
+def _visible(here: Here, agent: HostedAgent, answer: Answer, timeout: float) -> Answer:
+    """Wait until it can be recalled here. It is durable already, so the receipt is the answer whatever comes of it."""
+    data = output.plain(answer.data)
+    try:
+        keeping_up.catch_up(here, agent, timeout)
+    except IndexUnavailable as error:
+        shown = [answer.shown, f"it is kept, and not to be recalled here yet: {error}"]
+        return Answer({**data, "visible": False, "lacking": str(error)}, shown, code=1)
+    return Answer({**data, "visible": True}, f"{answer.shown}, and can be recalled")
 
 
 def evidence_of(

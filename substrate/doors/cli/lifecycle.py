@@ -19,12 +19,16 @@ FIRST_STEPS = """\
 Next:
   substrate house create home --owner ana         a house, and ana, who owns it
   substrate remember "Ana likes tea" --key tea    something to know
-  substrate why tea                               how it is known"""
+  substrate recall "what does Ana drink?"         asked in other words: the answer comes from a local index
+  substrate why tea                               how it is known
+  substrate status                                the server, the houses, and how far each index has come"""
 NEXT_STEPS = """\
 Next:
-  substrate whoami           which credential is in use here
-  substrate list             what it can read
-  substrate --help           everything else"""
+  substrate whoami                          which credential is in use here
+  substrate remember "…", recall "…"        learn, and ask: recall works from a local index, which is kept by itself
+  substrate list                            what it can read
+  substrate status, rebuild                 how far each index has come; build one anew from the stream
+  substrate --help                          everything else"""
 
 
 @command(app, panel=SYSTEM)
@@ -69,9 +73,13 @@ def down(
     return Answer({"stopped": stopped}, "stopped" if stopped else "it was not running")
 
 
-@command(app, panel=SYSTEM)
+@command(app, panel=SYSTEM, examples=["substrate status", "substrate status --json"])
 def status(here: Here) -> Answer:
-    """Show server, schema and houses. Starts nothing; exits with 1 if the substrate cannot be used now."""
+    """Show server, schema, houses, and every runtime with its indexes: position, lag, vectors to come, dead letters.
+
+    Starts nothing. A runtime's line is what it last said; its lag is counted from where the stream is now. Exits with 1
+    if the substrate cannot be used now.
+    """
     found = _look(here)
     return Answer(_without_problem(found), _shown(found), code=0 if found["usable"] else 1)
 
@@ -141,7 +149,9 @@ def _look(here: Here) -> dict[str, Any]:
     from substrate.world.world import World
 
     settings = here.settings
-    found: dict[str, Any] = {"usable": False, "server": None, "revision": None, "houses": [], "problem": None}
+    found: dict[str, Any] = {
+        "usable": False, "server": None, "revision": None, "houses": [], "runtimes": [], "problem": None
+    }  # fmt: skip
     app_url = None
     if settings.database_url is None:
         server = EmbeddedServer(settings.home)
@@ -152,7 +162,9 @@ def _look(here: Here) -> dict[str, Any]:
     try:
         with World.open(app_url=app_url, settings=settings) as world:
             # It opens only at the revision that this code knows as the last.
-            found |= {"usable": True, "revision": migrations.known_revisions()[-1], "houses": world.operator().houses()}
+            operator = world.operator()
+            found |= {"usable": True, "revision": migrations.known_revisions()[-1], "houses": operator.houses()}
+            found["runtimes"] = operator.runtimes()
     except SubstrateError as error:
         found["problem"] = error
     return found
@@ -163,7 +175,7 @@ def _without_problem(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown(found: dict[str, Any]) -> list[Any]:
-    from substrate.doors.cli import output
+    from substrate.doors.cli import output, runtimes
 
     server, houses = found["server"], found["houses"]
     facts: dict[str, object] = {"server": "given by SUBSTRATE_DATABASE_URL"}
@@ -183,6 +195,7 @@ def _shown(found: dict[str, Any]) -> list[Any]:
     if houses:
         rows = [(house.id, house.name, house.head.seq, house.recorded_at) for house in houses]
         shown += ["", output.table(["id", "house", "seq", "last event"], rows)]
+        shown += ["", *runtimes.shown(found["runtimes"])]
     return shown
 
 

@@ -11,7 +11,7 @@ from substrate.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from substrate.world.hindsight import Moment
-    from substrate.world.model import Scope
+    from substrate.world.model import Position, Scope
     from substrate.world.operator import House, Resident
     from substrate.world.world import Agent
 
@@ -92,13 +92,24 @@ def resident(residents: list[Resident], text: str) -> Resident:
 
 def moment(text: str, name: str) -> Moment:
     """A time with its zone, a position, or a seq."""
+    found = _position(text)
+    return instant(text, name) if found is None else found
+
+
+def position(text: str, name: str) -> Position | int:
+    """A position, or a seq."""
+    found = _position(text)
+    if found is None:
+        raise InvalidInput(f"{name}: {text!r} is neither a seq nor a position")
+    return found
+
+
+def _position(text: str) -> Position | int | None:
     from substrate.world.model import Position
 
     if text.isdecimal():
         return int(text)
-    if as_uuid(text.partition(":")[0]) is not None:
-        return Position.parse(text)
-    return instant(text, name)
+    return Position.parse(text) if as_uuid(text.partition(":")[0]) is not None else None
 
 
 def instant(text: str, name: str) -> datetime:

@@ -30,6 +30,26 @@ House = Annotated[
                  envvar="SUBSTRATE_HOUSE"),
 ]  # fmt: skip
 
+# ------------------------------------------------------------------ the local indexes
+
+INDEXES = "The local indexes"
+#: Seconds to wait for an index, where nothing is said.
+PATIENCE = 10.0
+Runtime = Annotated[
+    str | None,
+    typer.Option("--runtime", envvar="SUBSTRATE_RUNTIME", metavar="NAME", show_default="local", rich_help_panel=INDEXES,
+                 help="The runtime whose indexes are used."),
+]  # fmt: skip
+NoWait = Annotated[
+    bool,
+    typer.Option("--no-wait", rich_help_panel=INDEXES,
+                 help="Answer from the index as it is, without catching up with the stream."),
+]  # fmt: skip
+Timeout = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, rich_help_panel=INDEXES, help="How long to wait for the index, at most."),
+]
+
 # ------------------------------------------------------------------ what a memory says
 
 Kind = Annotated[

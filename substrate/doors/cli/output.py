@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -140,6 +141,13 @@ def when(at: datetime | None) -> str:
     return "" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def aside(text: str) -> Any:
+    """A line that stands back behind what it is about."""
+    from rich.text import Text
+
+    return Text(printable(text), style="dim")
+
+
 def brief(text: str | None, most: int = 72) -> str:
     """The beginning of a text, on one line."""
     line = " ".join((text or "").split())
@@ -195,16 +203,40 @@ def _cell(value: object) -> Any:
 
 
 @contextmanager
-def progress(here: Here, what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar on standard error while something long goes on; nothing where nobody looks. Yields what hears done and total."""
+def progress(here: Here, what: str, unit: str = "") -> Iterator[Callable[[int, int | None], None]]:
+    """A bar on standard error while something long goes on; nothing where nobody looks. Yields what hears done and total.
+
+    With a unit it also shows how many of them a second, and the time that is left.
+    """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )  # fmt: skip
 
     sink = Console(file=sys.stderr)
     if here.as_json or not sink.is_terminal:
         yield lambda _done, _total: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    ]
+    if unit:
+        columns += [TextColumn("{task.fields[rate]}"), TimeRemainingColumn(), TextColumn("left")]
+    began = time.monotonic()
+
+    def update(done: int, total: int | None) -> None:
+        rate = f"{done / max(time.monotonic() - began, 0.001):,.0f} {unit}/s"
+        bar.update(task, completed=done, total=total, rate=rate)
+
     with Progress(*columns, console=sink, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task(what, total=None, rate="")
+        yield update

@@ -18,8 +18,8 @@ __all__ = ["app", "run"]
 
 #: The modules whose commands hang on the tree; in the order of the help.
 NOUNS = (
-    "lifecycle", "agent", "token", "house", "scope", "learning", "changing", "memory", "promotion", "provenance",
-    "retraction", "stream", "erasure", "operator", "transfer",
+    "lifecycle", "agent", "token", "house", "scope", "learning", "changing", "memory", "recall", "promotion",
+    "provenance", "retraction", "stream", "erasure", "operator", "indexes", "transfer",
 )  # fmt: skip
 #: What every command takes, and the program itself does not.
 EVERYWHERE = {annotation.__metadata__[0].default for annotation in COMMON.values()}

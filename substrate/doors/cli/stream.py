@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from substrate.doors.cli import output
+from substrate.doors.cli import naming, output
 from substrate.doors.cli.command import Answer, command
 from substrate.doors.cli.here import Here
-from substrate.doors.cli.naming import as_uuid
 from substrate.doors.cli.tree import PROVENANCE, app
-from substrate.errors import InvalidInput
 
 if TYPE_CHECKING:
     from substrate.world.events import Event
-    from substrate.world.model import Position
 
 
 @command(app, panel=PROVENANCE)
@@ -28,7 +25,7 @@ def stream(
     ] = False,
 ) -> Answer | None:
     """Show the events of your house that you may read, in order; with --follow also those that are still to come."""
-    start = _position(after)
+    start = naming.position(after, "--after")
     if not follow:
         page = here.agent.read_stream(start, limit)
         shown = [_line(here, event) for event in page.events] or ["no events that you may read"]
@@ -41,16 +38,6 @@ def stream(
         else:
             output.write(_line(here, event))
     return None
-
-
-def _position(text: str) -> Position | int:
-    from substrate.world.model import Position
-
-    if text.isdecimal():
-        return int(text)
-    if as_uuid(text.partition(":")[0]) is not None:
-        return Position.parse(text)
-    raise InvalidInput(f"--after: {text!r} is neither a seq nor a position")
 
 
 def _line(here: Here, event: Event) -> str:

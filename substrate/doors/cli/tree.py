@@ -14,9 +14,9 @@ app = typer.Typer(
 )
 
 #: The headings under which `substrate --help` shows the commands, in the order of their first use.
-SYSTEM, WHO, PLACES, LEARN, READ, SHARE, PROVENANCE, ERASE, OPERATE = (
+SYSTEM, WHO, PLACES, LEARN, READ, SHARE, PROVENANCE, ERASE, OPERATE, INDEXES = (
     "The system", "Who you are", "Houses, rooms and agents", "Learn and change", "Read", "Share with the house",
-    "Where it comes from", "Be rid of text", "For who runs the system",
+    "Where it comes from", "Be rid of text", "For who runs the system", "The local indexes",
 )  # fmt: skip
 
 
