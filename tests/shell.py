@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ import pytest
 
 from substrate.doors.cli import main
 from tests.servers import DatabaseUrls
+
+#: The command line in a process of its own.
+PROGRAM = [sys.executable, "-c", "import sys; from substrate.doors.cli import main; sys.exit(main())"]
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from substrate.world.world import World
 from tests.residents import House
+from tests.servers import DatabaseUrls
+from tests.shell import Shell, in_a_clean_environment
 
 
 @pytest.fixture
 def house(world: World) -> House:
     return House.found(world)
+
+
+@pytest.fixture
+def stranger(database: DatabaseUrls, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+             tmp_path: Path) -> Shell:  # fmt: skip
+    """A database, and nobody logged in."""
+    in_a_clean_environment(monkeypatch)
+    monkeypatch.setenv("SUBSTRATE_HOME", str(tmp_path / "home"))
+    return Shell(tmp_path / "home", monkeypatch, capsys.readouterr).on(database)
+
+
+@pytest.fixture
+def shell(stranger: Shell) -> Shell:
+    """A house with ana, who owns it and is logged in, kate, and bob, who lives in the kitchen."""
+    stranger("house", "create", "home", "--owner", "ana")
+    stranger("agent", "create", "kate", "--human")
+    stranger("room", "create", "kitchen")
+    stranger("agent", "create", "bob", "--room", "kitchen")
+    return stranger

@@ -18,30 +18,10 @@ import pytest
 from substrate.world.world import World
 from tests.conftest import FreshDatabase
 from tests.servers import Cluster, DatabaseUrls, reap, reaper
-from tests.shell import Shell, in_a_clean_environment
+from tests.shell import PROGRAM, Shell, in_a_clean_environment
 
 pytestmark = pytest.mark.world
 ROOT = Path(__file__).parent.parent.parent
-PROGRAM = [sys.executable, "-c", "import sys; from substrate.doors.cli import main; sys.exit(main())"]
-
-
-@pytest.fixture
-def stranger(database: DatabaseUrls, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-             tmp_path: Path) -> Shell:  # fmt: skip
-    """A database, and nobody logged in."""
-    in_a_clean_environment(monkeypatch)
-    monkeypatch.setenv("SUBSTRATE_HOME", str(tmp_path / "home"))
-    return Shell(tmp_path / "home", monkeypatch, capsys.readouterr).on(database)
-
-
-@pytest.fixture
-def shell(stranger: Shell) -> Shell:
-    """A house with ana, who owns it and is logged in, kate, and bob, who lives in the kitchen."""
-    stranger("house", "create", "home", "--owner", "ana")
-    stranger("agent", "create", "kate", "--human")
-    stranger("room", "create", "kitchen")
-    stranger("agent", "create", "bob", "--room", "kitchen")
-    return stranger
 
 
 def learn(shell: Shell, content: str, *more: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,7 +40,8 @@ def test_there_is_a_command_for_everything_that_can_be_done() -> None:
         ("house", "create"), ("house", "show"), ("house", "list"), ("room", "create"), ("room", "list"),
         ("agent", "create"), ("agent", "list"), ("rename",), ("move",), ("remove",), ("configure",), ("grant",),
         ("revoke",), ("rights",), ("remember",), ("import",), ("revise",), ("reinforce",), ("supersede",), ("forget",),
-        ("restore",), ("tier",), ("link",), ("unlink",), ("get",), ("list",), ("links",), ("propose",), ("proposals",),
+        ("restore",), ("tier",), ("link",), ("unlink",), ("get",), ("list",), ("links",), ("recall",),
+        ("manifest",), ("hot",), ("neighbours",), ("rebuild",), ("dead-letters",), ("propose",), ("proposals",),
         ("approve",), ("decline",), ("why",), ("history",), ("as-of",), ("diff",), ("retract",), ("undo-retraction",),
         ("stream",), ("erase",), ("hold",), ("release",), ("retention", "set"), ("retention", "sweep"), ("verify",),
         ("seal",), ("export",), ("import-house",), ("runtime", "enroll"), ("runtime", "withdraw"),
@@ -97,4 +99,21 @@ def test_the_help_loads_nothing_of_the_world() -> None:
     """A person who only asks for help does not wait for a database driver to load."""
     code = "import sys; from substrate.doors.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert not {"psycopg", "sqlalchemy", "pydantic", "alembic"} & set(done.stderr.split())
+    assert not {"psycopg", "sqlalchemy", "pydantic", "alembic", "apsw", "numpy"} & set(done.stderr.split())
+
+
+def test_the_examples_of_the_help_are_commands_that_exist_with_options_that_they_take() -> None:
+    examples = [line for one in COMMANDS.values() for line in (one.epilog or "").split("\n\n")[1:]]
+    assert len(examples) >= 10
+    for example in examples:
+        program, *arguments = shlex.split(example)
+        assert program == "substrate"
+        path = next(path for path in COMMANDS if tuple(arguments[: len(path)]) == path)
+        # Parsing alone: it raises for an option that is not there.
+        COMMANDS[path].make_context(" ".join(path), arguments[len(path) :])
+
+
+def test_each_command_on_the_indexes_says_which_runtime_and_shows_examples() -> None:
+    for name in ("recall", "manifest", "hot", "neighbours", "rebuild", "dead-letters"):
+        assert options((name,))["--runtime"].envvar == "SUBSTRATE_RUNTIME"
+        assert COMMANDS[name,].epilog.startswith("Examples:")
