@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from projections.folder import Folder
+from projections.sqlite import connect
 from substrate.world.world import World
 from tests.servers import DatabaseUrls
 from tests.shell import PROGRAM, Shell
@@ -91,6 +92,34 @@ def test_indexes_that_are_gone_or_damaged_are_built_anew_by_the_next_recall(inde
     for file in folder(indexed).iterdir():
         file.unlink()
     assert indexed.json("recall", "indent")["lacking"] == []
+
+
+# ------------------------------------------------------------------ doctor
+
+
+def test_the_doctor_finds_a_memory_that_differs_and_repairs_only_that(indexed: Shell) -> None:
+    indexed("remember", "The cat is called Miez", "--key", "cat")
+    assert "the indexes are as the truth is" in indexed("doctor")
+    (documents,) = folder(indexed).glob("documents*.db")
+    with connect(documents) as db:
+        db.execute("DELETE FROM memories WHERE key = 'cat'")
+    db.close()
+    looked = indexed.run("doctor", "--dry-run", "--json")
+    assert looked.code == 1
+    assert indexed.json("get", "cat")["id"] in {one["memory"] for one in json.loads(looked.out)["differences"]}
+    said = indexed("doctor")
+    assert "repaired" in said
+    (after,) = folder(indexed).glob("documents*.db")
+    assert after == documents
+    assert indexed.json("recall", "cat", "--no-wait")["results"][0]["content"] == "The cat is called Miez"
+
+
+def test_the_doctor_builds_a_damaged_file_anew(indexed: Shell) -> None:
+    (fulltext,) = folder(indexed).glob("fulltext*.db")
+    fulltext.write_bytes(b"nonsense" * 4096)
+    report = indexed.json("doctor")
+    assert set(report["damaged"]) == {"fulltext"}
+    assert indexed.json("doctor")["damaged"] == {}
 
 
 # ------------------------------------------------------------------ status

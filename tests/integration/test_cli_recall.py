@@ -120,6 +120,16 @@ def test_text_of_others_is_shown_and_never_obeyed(shell: Shell) -> None:
     assert "[red]odd[/red]" in shell("recall", "odd")
 
 
+def test_the_past_is_recalled_by_time_and_by_position(furnished: Shell) -> None:
+    before = furnished.json("revise", "coffee", "Ana likes strong coffee, black")
+    furnished("revise", "coffee", "Ana likes tea")
+    asked = ("recall", "what does Ana like?", "--key", "coffee")
+    assert contents(furnished.json(*asked)) == ["Ana likes tea"]
+    for moment in (before["position"], before["position"].rpartition(":")[2], before["recorded_at"]):
+        assert contents(furnished.json(*asked, "--as-of", moment)) == ["Ana likes strong coffee, black"]
+    assert furnished.fails(*asked, "--as-of", "noon") == "invalid_input"
+
+
 # ------------------------------------------------------------------ how fresh it is
 
 

@@ -1,8 +1,8 @@
-"""Keeping the local indexes: build them anew, and see to what could not be applied."""
+"""Keeping the local indexes: build them anew, compare them with the truth, and see to what could not be applied."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,11 @@ from substrate.doors.cli.here import Here
 from substrate.doors.cli.tree import INDEXES, app
 
 if TYPE_CHECKING:
+    from projections.doctor import DoctorReport
     from projections.rebuild import RebuildReport
+
+#: Differences that a person is shown.
+MOST_SHOWN = 20
 
 
 @command(
@@ -53,6 +57,24 @@ def rebuild(
     return Answer(data, shown, code=0 if report.ok else 1)
 
 
+@command(app, panel=INDEXES, examples=["substrate doctor", "substrate doctor --dry-run --json"])
+def doctor(here: Here, dry_run: o.DryRun = False, runtime: o.Runtime = None) -> Answer:
+    """Compare the local indexes of your house with the truth, and repair only what differs.
+
+    A damaged file is built anew; a memory that differs is made anew from its own events. Exits with 1 if something is
+    wrong and was not repaired: then `substrate rebuild` builds all of it anew.
+    """
+    from projections.doctor import Doctor
+
+    here.hosted(runtime)
+    with output.progress(here, "examining", "memories") as progress:
+        report = Doctor(here.indexes).examine(repair=not dry_run, on_progress=progress)
+    if not dry_run:
+        keeping_up.fill_vectors(here)
+    ok = report.ok and not here.indexes.faults
+    return Answer({"ok": ok, **output.plain(report)}, _examined(report, ok=ok), code=0 if ok else 1)
+
+
 @command(app, "dead-letters", panel=INDEXES, examples=["substrate dead-letters", "substrate dead-letters --retry"])
 def dead_letters(
     here: Here,
@@ -87,6 +109,28 @@ def _counted(report: RebuildReport, rate: float) -> str:
         f"{output.count(report.events, 'event')} read, {memories} at position {report.through};"
         f" {report.seconds:.2f} s, {rate:,.0f} events/s; {begun}"
     )
+
+
+def _examined(report: DoctorReport, *, ok: bool) -> list[Any]:
+    shown: list[Any] = [f"{name}: {why}" for name, why in report.damaged.items()]
+    if report.differences:
+        # A row may be of no memory at all.
+        rows = [
+            (one.projection, one.memory if one.memory.int else "", one.what) for one in report.differences[:MOST_SHOWN]
+        ]
+        shown.append(output.table(["index", "id", "difference"], rows))
+        if len(report.differences) > MOST_SHOWN:
+            shown.append(f"and {len(report.differences) - MOST_SHOWN} more; --json shows all")
+    compared = f"{output.count(report.memories, 'memory', 'memories')} compared"
+    if ok and not report.damaged and not report.differences:
+        return [f"{compared}: the indexes are as the truth is"]
+    found = output.count(len(report.differences), "difference")
+    rebuilt = f", {', '.join(report.damaged)} built anew" if report.damaged and ok else ""
+    mended = output.count(report.repaired, "memory", "memories")
+    shown.append(f"{compared}: {found}, {mended} repaired{rebuilt}")
+    if not ok:
+        shown.append("what is still wrong is built anew by `substrate rebuild`")
+    return shown
 
 
 def _vectors(filled: int, pending: int, lacking: str | None) -> list[str]:

@@ -28,6 +28,7 @@ _SCORES = ("score", "parts")
         'substrate recall "what does Ana drink?" --kind preference --limit 3 --as kate',
         'substrate recall "release" --scope house --tag deploy --since 2026-01-01T00:00Z --hops 1',
         'substrate recall "indent" --mode keyword --explain --json',
+        'substrate recall "indent" --as-of 2026-01-31T12:00Z',
     ],
 )
 def recall(
@@ -51,6 +52,8 @@ def recall(
     before: Annotated[str | None, typer.Option(metavar="TIME", show_default=False, help="Learned before.")] = None,
     expired: Annotated[bool, typer.Option("--expired", help="Also what has expired.")] = False,
     hops: Annotated[int, typer.Option(help="Bring along what is linked to a result, over so many links.")] = 0,
+    as_of: Annotated[str | None, typer.Option(metavar="MOMENT", show_default=False,
+                                              help="What was known then: a time with its zone, a position, or a seq.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say how each result was found, with its score.")] = False,
     at_least: Annotated[str | None, typer.Option(metavar="POSITION", show_default=False, rich_help_panel=o.INDEXES,
                                                  help="The index must have come to this seq or position.")] = None,
@@ -74,6 +77,7 @@ def recall(
         "learned_before": naming.optional_instant(before, "--before"),
         "include_expired": expired,
     }
+    then = None if as_of is None else naming.moment(as_of, "--as-of")
     position = None if at_least is None else naming.position(at_least, "--at-least")
     agent = keeping_up.hosted(here, runtime, wait=not no_wait, timeout=timeout)
     answer = agent.recall(
@@ -83,6 +87,7 @@ def recall(
         scope=None if scope is None else here.names.scope(scope),
         hops=hops,
         at_least=position,
+        as_of=then,
         timeout=timeout,
         explain=explain,
         **filters,
