@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from projections.copying import Copier, Damaged, LogChanged, Target
@@ -31,6 +30,7 @@ from projections.reader import Readers
 from projections.rebuild import Builder, Progress, RebuildReport, is_of
 from projections.recency import Recency
 from projections.sqlite import DAMAGE
+from projections.status import Blocked, ProjectionStatus
 from projections.vector import Vector
 from substrate.errors import InvalidInput, NotCaughtUp, NotFound
 from substrate.world.credential import Credential
@@ -47,31 +47,6 @@ TRIES = 5
 MAX_STALENESS = 30.0
 #: Seconds between two looks of who waits for a position.
 PAUSE = 0.01
-
-
-class ProjectionStatus(NamedTuple):
-    """How one projection is."""
-
-    name: str
-    version: int
-    file: str | None
-    position: int
-    lag: int
-    pending: int
-    dead_letters: int
-    scopes: int
-    bytes: int
-    fault: str | None
-
-
-class Blocked(NamedTuple):
-    """An event that a projection could not apply, and what became of it: the kind of error, and none of the text."""
-
-    projection: str
-    seq: int
-    type: str
-    memory: UUID
-    error: str
 
 
 @dataclass(frozen=True, slots=True)
