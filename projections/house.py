@@ -16,22 +16,16 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from projections.copying import Copier, Damaged, LogChanged, Target
-from projections.documents import Documents
 from projections.embedding.providers import Embedder
-from projections.embedding.space import Space
 from projections.files import IndexFile
 from projections.filling import Filler
 from projections.folder import Folder, Manifest, Occupied
-from projections.fulltext import Fulltext
-from projections.graph import Graph
-from projections.hot import Hot
-from projections.projection import Projection, plugins
+from projections.projection import Projection
 from projections.reader import Readers
 from projections.rebuild import Builder, Progress, RebuildReport, is_of
-from projections.recency import Recency
 from projections.sqlite import DAMAGE
+from projections.standard import standard_projections
 from projections.status import Blocked, ProjectionStatus
-from projections.vector import Vector
 from substrate.errors import InvalidInput, NotCaughtUp, NotFound
 from substrate.world.credential import Credential
 from substrate.world.database import Database
@@ -496,11 +490,3 @@ class HouseIndexes:
         self.readers.close()
         with self._lock:
             self._close_files()
-
-
-def standard_projections(space: Space | None) -> list[Projection]:
-    """Those of this package, the documents first, then those that others register."""
-    found: list[Projection] = [Documents(), Fulltext(), Recency(), Graph(), Hot()]
-    if space is not None:
-        found.append(Vector(space))
-    return [*found, *(make() for make in plugins().values())]
