@@ -13,25 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from projections.copying import Copier, Damaged, LogChanged, Target
-from projections.documents import Documents
 from projections.embedding.providers import Embedder
-from projections.embedding.space import Space
 from projections.files import IndexFile
 from projections.filling import Filler
 from projections.folder import Folder, Manifest, Occupied
-from projections.fulltext import Fulltext
-from projections.graph import Graph
-from projections.hot import Hot
-from projections.projection import Projection, plugins
+from projections.projection import Projection
 from projections.reader import Readers
 from projections.rebuild import Builder, Progress, RebuildReport, is_of
-from projections.recency import Recency
 from projections.sqlite import DAMAGE
-from projections.vector import Vector
+from projections.standard import standard_projections
+from projections.status import Blocked, ProjectionStatus
 from substrate.errors import InvalidInput, NotCaughtUp, NotFound
 from substrate.world.credential import Credential
 from substrate.world.database import Database
@@ -47,31 +41,6 @@ TRIES = 5
 MAX_STALENESS = 30.0
 #: Seconds between two looks of who waits for a position.
 PAUSE = 0.01
-
-
-class ProjectionStatus(NamedTuple):
-    """How one projection is."""
-
-    name: str
-    version: int
-    file: str | None
-    position: int
-    lag: int
-    pending: int
-    dead_letters: int
-    scopes: int
-    bytes: int
-    fault: str | None
-
-
-class Blocked(NamedTuple):
-    """An event that a projection could not apply, and what became of it: the kind of error, and none of the text."""
-
-    projection: str
-    seq: int
-    type: str
-    memory: UUID
-    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,11 +490,3 @@ class HouseIndexes:
         self.readers.close()
         with self._lock:
             self._close_files()
-
-
-def standard_projections(space: Space | None) -> list[Projection]:
-    """Those of this package, the documents first, then those that others register."""
-    found: list[Projection] = [Documents(), Fulltext(), Recency(), Graph(), Hot()]
-    if space is not None:
-        found.append(Vector(space))
-    return [*found, *(make() for make in plugins().values())]

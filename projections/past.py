@@ -18,9 +18,10 @@ from projections.embedding.providers import Embedder
 from projections.files import IndexFile
 from projections.filling import Filler
 from projections.folder import Folder
-from projections.house import HouseIndexes, Known, standard_projections
+from projections.house import HouseIndexes, Known
 from projections.reader import Readers
 from projections.rebuild import Builder
+from projections.standard import standard_projections
 from projections.vector import Vector
 from substrate.errors import EmbedderUnavailable
 from substrate.world.credential import Credential

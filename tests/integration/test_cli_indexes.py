@@ -15,6 +15,7 @@ import pytest
 from projections.folder import Folder
 from projections.sqlite import connect
 from substrate.world.world import World
+from tests.embeddings_server import serving
 from tests.servers import DatabaseUrls
 from tests.shell import PROGRAM, Shell
 
@@ -120,6 +121,33 @@ def test_the_doctor_builds_a_damaged_file_anew(indexed: Shell) -> None:
     report = indexed.json("doctor")
     assert set(report["damaged"]) == {"fulltext"}
     assert indexed.json("doctor")["damaged"] == {}
+
+
+# ------------------------------------------------------------------ another embedding space
+
+
+def test_another_space_is_built_compared_and_then_used(indexed: Shell) -> None:
+    with serving(dimensions=4) as server:
+        for name, value in (("BASE_URL", server.url), ("MODEL", "m"), ("DIMENSIONS", "4")):
+            indexed.monkeypatch.setenv(f"SUBSTRATE_EMBEDDING_{name}", value)
+        tried = indexed.json("reembed", "--space", "http", "--dry-run")
+        assert (tried["new"], tried["embedded"], tried["switched"]) == ("m@4", 1, False)
+        assert runtimes(indexed)["local"]["embedder"] == tried["old"]
+        said = indexed("reembed", "--space", "http")
+        assert "the space m@4 is in use" in said
+        assert "1, from what was asked" in said
+        assert runtimes(indexed)["local"]["embedder"] == "m@4"
+        assert indexed.json("recall", "indent", "--mode", "vector")["lacking"] == []
+        assert indexed.fails("reembed", "--space", "http") == "invalid_input"
+    assert indexed.fails("reembed", "--space", "none") == "invalid_input"
+    assert indexed.fails("reembed", "--space", "nonsense") == "misconfigured"
+
+
+def test_who_sets_another_embedder_in_the_environment_is_told_that_it_goes_back(indexed: Shell) -> None:
+    indexed.monkeypatch.setenv("SUBSTRATE_EMBEDDER", "none")
+    said = indexed.run("reembed", "--space", "static")
+    assert said.code == 0
+    assert "SUBSTRATE_EMBEDDER is none" in said.err
 
 
 # ------------------------------------------------------------------ status

@@ -19,14 +19,16 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_the_python_of_the_readme_runs_and_prints_the_history(
-    database: DatabaseUrls, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_python_of_the_readme_runs_and_prints_what_was_recalled_and_its_history(
+    database: DatabaseUrls, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SUBSTRATE_DATABASE_URL", database.app)
     monkeypatch.setenv("SUBSTRATE_OWNER_URL", database.owner)
+    monkeypatch.setenv("SUBSTRATE_HOME", str(tmp_path))
     (example,) = blocks("python")
     exec(compile(example, "README.md", "exec"), {})
-    learned, revised = capsys.readouterr().out.splitlines()
+    recalled, learned, revised = capsys.readouterr().out.splitlines()
+    assert recalled == "Indent with four spaces house ()"
     assert "MemoryLearned no tabs, please" in learned
     assert "MemoryRevised" in revised
     assert "Indent with four spaces" in revised

@@ -41,7 +41,7 @@ def test_there_is_a_command_for_everything_that_can_be_done() -> None:
         ("agent", "create"), ("agent", "list"), ("rename",), ("move",), ("remove",), ("configure",), ("grant",),
         ("revoke",), ("rights",), ("remember",), ("import",), ("revise",), ("reinforce",), ("supersede",), ("forget",),
         ("restore",), ("tier",), ("link",), ("unlink",), ("get",), ("list",), ("links",), ("recall",),
-        ("manifest",), ("hot",), ("neighbours",), ("rebuild",), ("doctor",), ("dead-letters",), ("propose",), ("proposals",),
+        ("manifest",), ("hot",), ("neighbours",), ("rebuild",), ("doctor",), ("reembed",), ("dead-letters",), ("propose",), ("proposals",),
         ("approve",), ("decline",), ("why",), ("history",), ("as-of",), ("diff",), ("retract",), ("undo-retraction",),
         ("stream",), ("erase",), ("hold",), ("release",), ("retention", "set"), ("retention", "sweep"), ("verify",),
         ("seal",), ("export",), ("import-house",), ("runtime", "enroll"), ("runtime", "withdraw"),
@@ -114,6 +114,6 @@ def test_the_examples_of_the_help_are_commands_that_exist_with_options_that_they
 
 
 def test_each_command_on_the_indexes_says_which_runtime_and_shows_examples() -> None:
-    for name in ("recall", "manifest", "hot", "neighbours", "rebuild", "doctor", "dead-letters"):
+    for name in ("recall", "manifest", "hot", "neighbours", "rebuild", "doctor", "reembed", "dead-letters"):
         assert options((name,))["--runtime"].envvar == "SUBSTRATE_RUNTIME"
         assert COMMANDS[name,].epilog.startswith("Examples:")

@@ -104,11 +104,16 @@ class Here:
             raise InvalidInput(f"--runtime, SUBSTRATE_RUNTIME: {error}") from None
 
     @property
-    def indexes(self) -> HouseIndexes:
-        """The indexes of the house of who acts, once that one is hosted."""
+    def runtime(self) -> Runtime:
+        """The runtime that who acts is hosted by, once that is so."""
         if self._hosting is None:
             raise RuntimeError("nobody is hosted yet")
-        return self._hosting.resident(self.agent.house).indexes
+        return self._hosting
+
+    @property
+    def indexes(self) -> HouseIndexes:
+        """Its indexes of the house of who acts."""
+        return self.runtime.resident(self.agent.house).indexes
 
     def _come_in(self, come_in: Callable[[str], A]) -> A:
         token, source = self._token

@@ -11,10 +11,13 @@ from substrate.doors.cli import options as o
 from substrate.doors.cli.command import Answer, command
 from substrate.doors.cli.here import Here
 from substrate.doors.cli.tree import INDEXES, app
+from substrate.errors import InvalidInput
 
 if TYPE_CHECKING:
     from projections.doctor import DoctorReport
     from projections.rebuild import RebuildReport
+    from projections.reembedding import ReembedReport
+    from substrate.doors.cli.keeping_up import Filled
 
 #: Differences that a person is shown.
 MOST_SHOWN = 20
@@ -41,15 +44,13 @@ def rebuild(
     """
     here.hosted(runtime, catch_up=False)
     report = keeping_up.rebuild(here, projections or [])
-    filled, lacking = keeping_up.fill_vectors(here)
-    pending = sum(one.pending for one in here.indexes.status())
+    vectors = keeping_up.fill_vectors(here)
     rate = round(report.events / max(report.seconds, 0.001), 1)
-    vectors = {"filled": filled, "pending": pending, "lacking": lacking}
-    data = {"ok": report.ok, **output.plain(report), "rate": rate, "pending": pending, "vectors": vectors}
+    data = {"ok": report.ok, **output.plain(report), "pending": vectors.pending, "rate": rate, "vectors": vectors}
     shown = [
         f"built {', '.join(report.projections)} in runtime {here.settings.runtime}",
         _counted(report, rate),
-        *_vectors(filled, pending, lacking),
+        *_vectors(vectors),
     ]
     if not report.ok:
         events = output.count(report.dead_letters, "event")
@@ -73,6 +74,40 @@ def doctor(here: Here, dry_run: o.DryRun = False, runtime: o.Runtime = None) -> 
         keeping_up.fill_vectors(here)
     ok = report.ok and not here.indexes.faults
     return Answer({"ok": ok, **output.plain(report)}, _examined(report, ok=ok), code=0 if ok else 1)
+
+
+@command(app, panel=INDEXES, examples=["substrate reembed --space bge --dry-run", "substrate reembed --space bge"])
+def reembed(
+    here: Here,
+    space: Annotated[str, typer.Option(metavar="NEW", show_default=False,
+                                       help="The embedder that makes the new space: static, bge, http, or a plugin's.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Build and compare, and do not switch.")] = False,
+    runtime: o.Runtime = None,
+) -> Answer:  # fmt: skip
+    """Make all vectors of your house's index anew with another embedder, and switch to them when all are there.
+
+    The old ones answer meanwhile. Both are compared on what was really asked. Interrupted, it goes on where it was.
+    """
+    from projections.reembedding import Reembedding
+
+    here.hosted(runtime)
+    embedder = here.runtime.embedder(space)
+    if embedder is None:
+        raise InvalidInput(f"--space: {space!r} makes no vectors; give static, bge, http, or a plugin's")
+    with (
+        output.progress(here, "reading the stream", "events") as reading,
+        output.progress(here, "embedding", "memories") as embedding,
+    ):
+        report = Reembedding(here.indexes, space, embedder).run(
+            switch=not dry_run, on_progress=lambda now: reading(now.done, now.total), on_filled=embedding
+        )
+    here.indexes.step()  # from here on with the new ones
+    settings = here.settings
+    if report.switched and "embedder" in settings.model_fields_set and settings.embedder != space:
+        here.say(
+            f"note: SUBSTRATE_EMBEDDER is {settings.embedder}; remove it or set it to {space}, or that is built again"
+        )
+    return Answer(report, _reembedded(report))
 
 
 @command(app, "dead-letters", panel=INDEXES, examples=["substrate dead-letters", "substrate dead-letters --retry"])
@@ -133,8 +168,25 @@ def _examined(report: DoctorReport, *, ok: bool) -> list[Any]:
     return shown
 
 
-def _vectors(filled: int, pending: int, lacking: str | None) -> list[str]:
-    found = [f"{output.count(filled, 'vector')} filled in"] if filled else []
-    if pending:
-        found.append(f"{output.count(pending, 'vector')} still to come{f': {lacking}' if lacking else ''}")
+def _reembedded(report: ReembedReport) -> list[Any]:
+    compared = report.comparison
+    facts = {
+        "queries": f"{compared.queries}, from {compared.asked_of}",
+        "best ten in common": f"{compared.overlap:.0%}",
+        "found by the old": None if compared.found_by_old is None else f"{compared.found_by_old:.0%}",
+        "found by the new": f"{compared.found_by_new:.0%}",
+    }
+    done = "is in use" if report.switched else "was built and not put to use"
+    return [
+        f"the space {report.new} {done}; before: {report.old or 'none'}",
+        f"{output.count(report.memories, 'memory', 'memories')}, {report.embedded} embedded now",
+        output.fields(facts),
+    ]
+
+
+def _vectors(vectors: Filled) -> list[str]:
+    found = [f"{output.count(vectors.filled, 'vector')} filled in"] if vectors.filled else []
+    if vectors.pending:
+        why = f": {vectors.lacking}" if vectors.lacking else ""
+        found.append(f"{output.count(vectors.pending, 'vector')} still to come{why}")
     return found

@@ -7,7 +7,7 @@ is done here at once, and a bar shows it where it takes long.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from substrate.doors.cli import output
 from substrate.errors import EmbedderUnavailable, IndexUnavailable
@@ -39,7 +39,10 @@ def catch_up(here: Here, agent: HostedAgent, timeout: float) -> None:
         with output.progress(here, "building the indexes", "events") as progress:
             here.indexes.heal(lambda now: progress(now.done, now.total))
     agent.catch_up(timeout=timeout)
-    fill_vectors(here, timeout)
+    vectors = fill_vectors(here, timeout)
+    if vectors.pending and vectors.lacking is None:
+        more = output.count(vectors.pending, "vector")
+        here.say(f"note: {more} still to come; the next command goes on with them, or all at once `substrate rebuild`")
 
 
 def rebuild(here: Here, names: list[str]) -> RebuildReport:
@@ -48,22 +51,32 @@ def rebuild(here: Here, names: list[str]) -> RebuildReport:
         return here.indexes.rebuild(names, lambda now: progress(now.done, now.total))
 
 
-def fill_vectors(here: Here, timeout: float | None = None) -> tuple[int, str | None]:
-    """Fill in the vectors that are missing, for so long; returns how many, and why no more where the embedder failed."""
-    pending = sum(one.pending for one in here.indexes.status())
+class Filled(NamedTuple):
+    """How many vectors were filled in, how many are still to come, and why where the embedder failed."""
+
+    filled: int = 0
+    pending: int = 0
+    lacking: str | None = None
+
+
+def fill_vectors(here: Here, timeout: float | None = None) -> Filled:
+    """Fill in the vectors that are missing, for so long."""
+    pending = _pending(here)
     if not pending:
-        return 0, None
+        return Filled()
     deadline = None if timeout is None else time.monotonic() + timeout
-    filled = 0
-
-    def told(so_far: int) -> None:
-        nonlocal filled
-        filled = so_far
-        progress(so_far, pending)
-
+    lacking = None
     with output.progress(here, "filling in vectors", "memories") as progress:
         try:
-            here.indexes.fill_vectors(stop=lambda: deadline is not None and time.monotonic() >= deadline, on_round=told)
+            here.indexes.fill_vectors(
+                stop=lambda: deadline is not None and time.monotonic() >= deadline,
+                on_round=lambda done: progress(done, pending),
+            )
         except EmbedderUnavailable as error:
-            return filled, str(error)
-    return filled, None
+            lacking = str(error)
+    left = _pending(here)
+    return Filled(pending - left, left, lacking)
+
+
+def _pending(here: Here) -> int:
+    return sum(one.pending for one in here.indexes.status())
