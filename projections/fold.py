@@ -88,7 +88,7 @@ def _learned(event: StoredEvent, number: int) -> Document:
     body = from_json(event.body) if event.body is not None else {}
     uuid, content, learned_at = event.subject_id, body.get("content"), micros_of(event.occurred_at)
     title = description = key = tags = concept_tags = quotes = None
-    if len(body) > 1:
+    if len(body) > ("content" in body):
         title, description, key = body.get("title"), body.get("description"), body.get("key")
         tags, concept_tags = listed(body.get("tags", ())), listed(body.get("concept_tags", ()))
         quotes = listed((body["quote"],)) if body.get("quote") else None
