@@ -1,7 +1,7 @@
-"""The bulk load of a rebuild: the whole stream into new files, by three who work side by side.
+"""The bulk load of a rebuild: the whole stream into new files, by several who work side by side.
 
-One reads pages of events, one folds them into the documents, and one makes the other indexes of the documents that are
-done. The last runs as single statements inside SQLite, which do not need the interpreter: so two cores are in use.
+One reads pages of events, one folds them into the documents, and others make the other indexes of the documents that are
+done. These run as single statements inside SQLite, which do not need the interpreter: so two cores are in use.
 """
 
 from __future__ import annotations
@@ -67,14 +67,13 @@ class Loader:
         for target in self._others:
             with target.guarded() as db:
                 attach(db, self._documents.file.path, "docs", read_only=True)
-        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as maker, rare_collections():
-            making: Future[None] | None = None
+        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(2) as makers, rare_collections():
+            making: list[Future[None]] = []
             for chunk in self._chunks(reader, last):
-                if making is not None:
-                    making.result()
-                making = maker.submit(self._make, chunk)
-            if making is not None:
-                making.result()
+                _done(making)
+                # Full text and vectors take longest, and each has a file of its own.
+                making = [makers.submit(self._make, target, chunk) for target in self._others]
+            _done(making)
         for target in self._others:
             target.file.db.execute("DETACH docs")
 
@@ -110,18 +109,17 @@ class Loader:
                 self._documents.file.advance(after, seen)
             yield Chunk(begun, after, seen, told)
 
-    def _make(self, chunk: Chunk) -> None:
-        """Make the others of what the documents learned in a chunk, and of what else was done to memories in it."""
+    def _make(self, target: Target, chunk: Chunk) -> None:
+        """Make an index of what the documents learned in a chunk, and of what else was done to memories in it."""
         numbers = sorted(copied.number for copied in self._scopes.values())
         bounds = [(document_id(n, chunk.after + 1), document_id(n, chunk.through)) for n in numbers]
-        touched = list(dict.fromkeys(event.subject_id for event in chunk.events if event.type in MEMORY_EVENTS))
-        for target in self._others:
-            with target.guarded() as db, target.file.writing():
-                self._load_new(target, bounds)
-                if chunk.events:
-                    known = sorted(documents.load(db, touched, "docs").values())
-                    target.projection.apply(db, Batch(self._replica.house, chunk.events, [], known))
-                target.file.advance(chunk.through, chunk.hash)
+        with target.guarded() as db, target.file.writing():
+            self._load_new(target, bounds)
+            if chunk.events:
+                touched = [event.subject_id for event in chunk.events if event.type in MEMORY_EVENTS]
+                known = sorted(documents.load(db, touched, "docs").values())
+                target.projection.apply(db, Batch(self._replica.house, chunk.events, [], known))
+            target.file.advance(chunk.through, chunk.hash)
 
     def _load_new(self, target: Target, bounds: Sequence[tuple[int, int]]) -> None:
         projection, db = target.projection, target.file.db
@@ -130,3 +128,8 @@ class Loader:
             projection.load_with(db, bounds, lambda wanted: stored_vectors(self._replica, space, wanted))
         else:
             projection.load(db, self._replica.house, bounds)
+
+
+def _done(making: Sequence[Future[None]]) -> None:
+    for one in making:
+        one.result()

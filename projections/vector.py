@@ -25,6 +25,10 @@ _WANTING = (
     "status <> 'erased' AND NOT blocked AND coalesce(nullif(content, ''), nullif(title, ''), nullif(description, ''))"
     " IS NOT NULL"
 )
+_LOADING = (
+    "SELECT id, uuid, content_version, (id >> 33) << 1 | (status <> 'active') FROM docs.memories"
+    f" WHERE id BETWEEN ? AND ? AND {_WANTING} ORDER BY id"
+)
 #: Vectors that vec0 keeps together; a scope takes up whole chunks of them.
 SMALLEST_CHUNK, USUAL_CHUNK, LARGEST_CHUNK = 8, 64, 1024
 
@@ -93,30 +97,22 @@ class Vector(Projection):
     ) -> None:
         """As `load`, and at once with the vectors that `stored` has; only the others are left pending."""
         size = self.space.dimensions * 4
-        for low, high in bounds:
-            wanting = rows(
-                db,
-                f"SELECT id, uuid, content_version, (id >> 33) << 1 | (status <> 'active') FROM docs.memories"
-                f" WHERE id BETWEEN ? AND ? AND {_WANTING} ORDER BY id",
-                (low, high),
+        wanting = [row for low, high in bounds for row in rows(db, _LOADING, (low, high))]
+        for at in range(0, len(wanting), LOADED):
+            page = wanting[at : at + LOADED]
+            vectors = stored([Pending._make(row[:3]) for row in page])
+            missing = [row[:3] for row in page if row[1] not in vectors]
+            db.executemany("INSERT INTO pending VALUES (?, ?, ?)", missing)
+            ready = [row for row in page if row[1] in vectors]
+            # Numbers as JSON and vectors as one piece: one statement for all, which runs beside Python.
+            told = json.dumps([(row[0], row[2], row[3]) for row in ready])
+            everything = b"".join([vectors[row[1]] for row in ready])
+            db.execute(
+                "INSERT INTO vectors(rowid, place, vector) SELECT value ->> 0, value ->> 2,"
+                f" substr(?1, key * {size} + 1, {size}) FROM json_each(?2)",
+                (everything, told),
             )
-            for at in range(0, len(wanting), LOADED):
-                page = wanting[at : at + LOADED]
-                vectors = stored([Pending._make(row[:3]) for row in page])
-                missing = [row[:3] for row in page if row[1] not in vectors]
-                db.executemany("INSERT INTO pending VALUES (?, ?, ?)", missing)
-                ready = [row for row in page if row[1] in vectors]
-                # Numbers as JSON and vectors as one piece: one statement for all, which runs beside Python.
-                told = json.dumps([(row[0], row[2], row[3]) for row in ready])
-                everything = b"".join([vectors[row[1]] for row in ready])
-                db.execute(
-                    f"INSERT INTO vectors(rowid, place, vector) SELECT value ->> 0, value ->> 2,"
-                    f" substr(?1, key * {size} + 1, {size}) FROM json_each(?2)",
-                    (everything, told),
-                )
-                db.execute(
-                    "INSERT INTO present SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)", (told,)
-                )
+            db.execute("INSERT INTO present SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)", (told,))
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
         low, high = scope_range(scope_number)
