@@ -85,7 +85,7 @@ class Here:
     @cached_property
     def agent(self) -> Agent:
         """Who acts: `--as`, else `--token-file`, else SUBSTRATE_TOKEN, else the credential in use."""
-        return self._come_in(lambda token: self.world.agent(token))
+        return self._come_in(lambda token: self.world.agent(token))  # noqa: PLW0108 - `world` is opened after the token is found
 
     def hosted(self, runtime: str | None, *, catch_up: bool = True) -> HostedAgent:
         """Who acts, in a runtime that has local indexes. Only the commands that use them pay for loading all that."""
