@@ -191,6 +191,11 @@ def test_what_cannot_be_asked_is_one_line_that_says_why(furnished: Shell) -> Non
         assert furnished.fails("recall", "cat", option, value) == code
 
 
+def test_without_a_credential_nothing_is_opened(stranger: Shell) -> None:
+    stranger.monkeypatch.setenv("SUBSTRATE_DATABASE_URL", "postgresql://app:hunter2@localhost:1/nothing")
+    assert stranger.fails("recall", "cat") == "not_authenticated"
+
+
 def test_a_revoked_agent_recalls_nothing_any_more(furnished: Shell) -> None:
     furnished("recall", "indent", "--as", "kate")
     furnished("remove", "kate", "--yes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -85,23 +85,23 @@ class Here:
     @cached_property
     def agent(self) -> Agent:
         """Who acts: `--as`, else `--token-file`, else SUBSTRATE_TOKEN, else the credential in use."""
-        return self._come_in(self.world.agent)
+        return self._come_in(lambda token: self.world.agent(token))  # noqa: PLW0108 - `world` is opened after the token is found
 
     def hosted(self, runtime: str | None, *, catch_up: bool = True) -> HostedAgent:
         """Who acts, in a runtime that has local indexes. Only the commands that use them pay for loading all that."""
         self.is_runtime(runtime)
-        self._hosting = self._host()
-        self.agent = hosted = self._come_in(partial(self._hosting.agent, catch_up=catch_up))
+        self.agent = hosted = self._come_in(lambda token: self._opened_runtime().agent(token, catch_up=catch_up))
         return hosted
 
-    def _host(self) -> Runtime:
+    def _opened_runtime(self) -> Runtime:
         from substrate.runtime.runtime import Runtime
 
         try:
             # Nobody follows the stream in the background: a command catches up, answers, and is gone.
-            return Runtime(self.world, self.settings.runtime, self.settings, follow=False)
+            self._hosting = Runtime(self.world, self.settings.runtime, self.settings, follow=False)
         except InvalidInput as error:
             raise InvalidInput(f"--runtime, SUBSTRATE_RUNTIME: {error}") from None
+        return self._hosting
 
     @property
     def runtime(self) -> Runtime:
@@ -116,6 +116,7 @@ class Here:
         return self.runtime.resident(self.agent.house).indexes
 
     def _come_in(self, come_in: Callable[[str], A]) -> A:
+        # The token is asked for first: without one, nothing needs to be opened.
         token, source = self._token
         try:
             return come_in(token)
