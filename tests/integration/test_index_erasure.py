@@ -235,6 +235,18 @@ def test_an_index_that_nobody_keeps_up_any_more_is_given_up_with_what_it_may_hol
         assert not list((home / "runtimes").rglob("vector-*.db"))
 
 
+def test_no_index_of_an_earlier_moment_keeps_the_text(desk: Runtime, house: House, home: Path) -> None:
+    kate = hosted(desk, house.kate)
+    memory = learn(kate)
+    ready(desk, kate)
+    before = kate.recall("ordinary").position
+    assert memory in {one.memory for one in kate.recall(PLACES["content"], as_of=before)}
+    kate.erase(memory)
+    kate.catch_up()
+    assert left(home) == []
+    assert memory not in {one.memory for one in kate.recall(PLACES["content"], as_of=before, limit=100)}
+
+
 # -------------------------------------------------------------- a scope that is lost
 
 
