@@ -134,14 +134,7 @@ def main() -> int:
     options = parser.parse_args()
     plan = QUICK if options.quick else FULL
     served_by, tables = measure(options.url, plan)
-    rows = [row for table in tables.values() for row in table]
-    if options.json:
-        sys.stdout.write(report.as_json(rows))
-    else:
-        print(f"{served_by}; medians of {plan.rounds} interleaved rounds\n")
-        for title, table in tables.items():
-            sys.stdout.write(report.as_table(title, table))
-    return 0 if report.all_met(rows) else 1
+    return report.show(f"{served_by}; medians of {plan.rounds} interleaved rounds", tables, as_rows=options.json)
 
 
 if __name__ == "__main__":

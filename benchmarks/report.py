@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TextIO
 
@@ -74,6 +75,18 @@ def all_met(rows: Iterable[Row]) -> bool:
 def as_json(rows: Iterable[Row]) -> str:
     """A list of objects; figures are not rounded."""
     return json.dumps([asdict(row) for row in rows], ensure_ascii=False, indent=2) + "\n"
+
+
+def show(told: str, tables: Mapping[str, Sequence[Row]], *, as_rows: bool) -> int:
+    """Write the tables, or all their rows as JSON, to the standard output; the exit code says whether all targets are met."""
+    rows = [row for table in tables.values() for row in table]
+    if as_rows:
+        sys.stdout.write(as_json(rows))
+    else:
+        sys.stdout.write(f"{told}\n\n")
+        for title, table in tables.items():
+            sys.stdout.write(as_table(title, table))
+    return 0 if all_met(rows) else 1
 
 
 def as_table(title: str, rows: Iterable[Row]) -> str:

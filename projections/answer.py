@@ -29,6 +29,7 @@ class Neighbour(NamedTuple):
     weight: float
     title: str | None
     content: str | None
+    version: int
 
 
 @dataclass(frozen=True, slots=True)

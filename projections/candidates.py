@@ -25,6 +25,9 @@ _LIGHT = f"""
                                              AND a.id < (d.id >> 33 << 33) + {PAST})
 """
 #: A term with something in it that full text splits at.
+#: What a part of a word is looked for in, and how.
+_TEXTS = ("content", "title", "description", "key", "tags", "concept_tags", "quotes")
+_SOMEWHERE = " OR ".join(f"d.{name} LIKE ? ESCAPE '\\'" for name in _TEXTS)
 _WHOLE = re.compile(r"[^\w]|_")
 
 
@@ -182,9 +185,8 @@ def _by_substring(db: apsw.Connection, search: Search, term: str) -> list[int]:
             for (ident,) in rows(
                 db,
                 "SELECT d.id FROM main.memories d WHERE d.id BETWEEN ? AND ? AND NOT d.blocked"
-                f" AND (d.content LIKE ? ESCAPE '\\' OR d.title LIKE ? ESCAPE '\\' OR d.key LIKE ? ESCAPE '\\'"
-                f" OR d.quotes LIKE ? ESCAPE '\\') {status} {search.condition.sql} ORDER BY d.id DESC LIMIT {search.most}",
-                (low, low + PAST - 1, *[pattern] * 4, *search.condition.values),
+                f" AND ({_SOMEWHERE}) {status} {search.condition.sql} ORDER BY d.id DESC LIMIT {search.most}",
+                (low, low + PAST - 1, *[pattern] * len(_TEXTS), *search.condition.values),
             )
         )
     return found[: search.most]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from projections.copying import Target
+from projections.copying import Damaged, Target
 from projections.embedding.providers import Embedder
 from projections.files import IndexFile
 from projections.filling import Filler
@@ -21,6 +21,7 @@ from projections.folder import Folder
 from projections.house import HouseIndexes, Known
 from projections.reader import Readers
 from projections.rebuild import Builder
+from projections.sqlite import DAMAGE
 from projections.standard import standard_projections
 from projections.vector import Vector
 from substrate.errors import EmbedderUnavailable
@@ -47,6 +48,11 @@ class PastIndexes:
     @property
     def unheard_for(self) -> float | None:
         return None  # the rights were asked for just now
+
+    @property
+    def gone(self) -> bool:
+        """Whether another process has removed it."""
+        return not self._folder.path.exists()
 
     def known(self, who: Credential) -> Known | None:
         return self._known if who == self._who else None
@@ -79,18 +85,28 @@ class Past:
         key = (who, seq, frozenset(readable))
         with self._lock:
             found = self._kept.get(key)
+            if found is not None and found.gone:
+                self._kept.pop(key).close()
+                found = None
             if found is None:
-                found = self._kept[key] = self._built(who, seq, moment, readable)
+                try:
+                    found = self._built(who, seq, moment, readable)
+                except (OSError, Damaged, *DAMAGE):
+                    # Another process, which heard of an erasure, may have removed it while it was built.
+                    found = self._built(who, seq, moment, readable)
+                self._kept[key] = found
                 while len(self._kept) > MOST:
                     self._kept.popitem(last=False)[1].close()
             self._kept.move_to_end(key)
             return found
 
     def clear(self) -> None:
-        """Something was erased, or a right was lost."""
+        """Something was erased, or a right was lost. Those of other processes go too: they may hear of it much later."""
         with self._lock:
             while self._kept:
                 self._kept.popitem()[1].close()
+            for one in self._folder.iterdir() if self._folder.is_dir() else ():
+                shutil.rmtree(one, ignore_errors=True)
 
     def _built(self, who: Credential, seq: int, moment: int, readable: Mapping[UUID, int]) -> PastIndexes:
         replica = Replica(self._database, self._indexes.house, [who])

@@ -100,8 +100,8 @@ class View(NamedTuple):
             edge = [uuid for uuid in reached if uuid in known and self.shows(known[uuid])]
             seen.update(reached)
             for uuid in edge:
-                relation, weight = reached[uuid]
-                found.append(Neighbour(UUID(bytes=uuid), relation, hop, weight, known[uuid].title, known[uuid].content))
+                (relation, weight), d = reached[uuid], known[uuid]
+                found.append(Neighbour(UUID(bytes=uuid), relation, hop, weight, d.title, d.content, d.version))
         return tuple(found)
 
     def shows(self, d: Document) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from projections.answer import Answer, Header, HotLine, Neighbour
+from projections.answer import Answer, Header, HotLine, Neighbour, Recalled
 from projections.filters import Filters
 from projections.ranking import Mode
 from projections.recall import Asked, Recaller
@@ -168,8 +168,7 @@ class HostedAgent(Agent):
 
     def _given(self, resident: Resident, query: str, answer: Answer, *, explain: bool) -> Answer:
         """What leaves here is told: as signals, later, and where reads are audited as an event, before."""
-        if self._engine.settings.audit_reads and answer.results:
-            self._audit(answer)
+        self._audit([*answer, *(one for result in answer for one in result.neighbours)])
         at = datetime.now(UTC)
         resident.signals.put(
             self._credential,
@@ -177,9 +176,12 @@ class HostedAgent(Agent):
         )
         return answer if explain else answer.unexplained()
 
-    def _audit(self, answer: Answer) -> None:
-        given = tuple(Source(memory=one.memory, version=one.version) for one in answer.results)
-        payload = checked(e.MemoriesRecalled, given=given)
+    def _audit(self, given: Sequence[Recalled | Neighbour]) -> None:
+        """Where reads are audited, write down whose text leaves here."""
+        sources = {one.memory: one.version for one in given} if self._engine.settings.audit_reads else {}
+        if not sources:
+            return
+        payload = checked(e.MemoriesRecalled, given=tuple(Source(memory=m, version=v) for m, v in sources.items()))
         draft = self._draft(
             scope=self.id, subject=self.id, event_id=new_id(), payload=payload, occurred_at=datetime.now(UTC),
             context=self._context,
@@ -201,4 +203,6 @@ class HostedAgent(Agent):
         """The memories that are linked to one, over so many hops, as far as one may read them."""
         from substrate.world.principal import as_id
 
-        return self._resident.recaller.neighbours(self._credential, as_id(memory), hops=hops)
+        found = self._resident.recaller.neighbours(self._credential, as_id(memory), hops=hops)
+        self._audit(found)
+        return found

@@ -235,6 +235,35 @@ def test_an_index_that_nobody_keeps_up_any_more_is_given_up_with_what_it_may_hol
         assert not list((home / "runtimes").rglob("vector-*.db"))
 
 
+def test_no_index_of_an_earlier_moment_keeps_the_text(desk: Runtime, house: House, home: Path) -> None:
+    kate = hosted(desk, house.kate)
+    memory = learn(kate)
+    ready(desk, kate)
+    before = kate.recall("ordinary").position
+    assert memory in {one.memory for one in kate.recall(PLACES["content"], as_of=before)}
+    kate.erase(memory)
+    kate.catch_up()
+    assert left(home) == []
+    assert memory not in {one.memory for one in kate.recall(PLACES["content"], as_of=before, limit=100)}
+
+
+def test_an_earlier_moment_that_another_process_keeps_goes_with_the_text(
+    database: DatabaseUrls, house: House, home: Path
+) -> None:
+    with runtime(database, home) as desk, runtime(database, home) as beside:
+        kate, twin = hosted(desk, house.kate), hosted(beside, house.kate)
+        memory = learn(kate)
+        kate.catch_up()
+        twin.catch_up()
+        before = twin.recall("ordinary").position
+        assert memory in {one.memory for one in twin.recall(PLACES["content"], as_of=before)}
+        kate.erase(memory)
+        # The other process asks nothing any more: who hears of it first acts for both.
+        kate.catch_up()
+        assert left(home) == []
+        assert memory not in {one.memory for one in twin.recall(PLACES["content"], as_of=before, limit=100)}
+
+
 # -------------------------------------------------------------- a scope that is lost
 
 
