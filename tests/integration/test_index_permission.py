@@ -95,9 +95,10 @@ def _unlike(walk: Walk, identity: Identity, who: Credential, recaller: Recaller)
     headers = {one.memory for one in recaller.manifest(who)}
     if headers != allowed:
         yield "manifest", headers ^ allowed
-    links = {link for link in reference.visible_links(identity) if link[0] in allowed and link[2] in allowed}
+    links = reference.visible_links(identity)
     for memory in [*reference.facts, walk.elsewhere.memory, walk.nowhere]:
-        beside = {a if b == memory else b for a, _, b in links if memory in (a, b)} - {memory}
+        # Of one that is forgotten, too, one may ask what it was linked to; what is shown is in use.
+        beside = ({a if b == memory else b for a, _, b in links if memory in (a, b)} & allowed) - {memory}
         asked_beside = _beside(who, recaller, memory)
         if asked_beside != (beside if memory in reference.visible_facts(identity) else None):
             yield "neighbours", memory, asked_beside, beside
