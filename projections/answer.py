@@ -89,10 +89,13 @@ class Answer:
 
 
 class Header(NamedTuple):
-    """What the manifest says of a memory: enough to choose it by, without its content."""
+    """What the manifest says of a memory: enough to choose it by, without its content.
+
+    The title of one that has none is the beginning of what it says.
+    """
 
     memory: UUID
-    title: str | None
+    title: str
     description: str | None
     key: str | None
     kind: str

@@ -24,6 +24,8 @@ SCOPE_SHIFT = 33
 #: What is left of a number after this shift is its scope, and whether it is in the past.
 HALF_SHIFT = 32
 PAST = 1 << HALF_SHIFT
+#: Characters of the content that stand for a title.
+HEADLINE = 160
 
 
 class Document(NamedTuple):
@@ -58,6 +60,11 @@ class Document(NamedTuple):
     quotes: str | None  # a JSON list of the quotes of its evidence
     checked: int  # see `check_of`
     blocked: int  # 1 if an event of it could not be applied: it is not served until it can be
+
+    @property
+    def headline(self) -> str:
+        """Its title, or where it has none the beginning of what it says."""
+        return self.title or " ".join((self.content or "").split())[:HEADLINE]
 
     @property
     def scope_number(self) -> int:

@@ -12,7 +12,7 @@ from projections.document import COLUMNS, Document, scope_range
 from projections.projection import Batch, Projection
 from projections.sqlite import Clause, rows
 
-#: What a line of the table of contents may have of a memory without a title.
+#: Characters of a description that a line has room for.
 LINE = 160
 #: Characters that make a token, on average; a tokenizer of no particular model would be no more exact.
 CHARACTERS_PER_TOKEN = 4
@@ -53,7 +53,7 @@ class Hot(Projection):
 
 
 def _entry(d: Document) -> HotEntry:
-    line = d.title or " ".join((d.content or "").split())[:LINE]
+    line = d.headline
     if d.description:
         line = f"{line}: {' '.join(d.description.split())[:LINE]}"
     return HotEntry(d.id, d.updated_at, line, len(line) // CHARACTERS_PER_TOKEN + 1)

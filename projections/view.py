@@ -82,7 +82,7 @@ class View(NamedTuple):
     def header(self, d: Document) -> Header:
         scope = self.scopes[d.scope_number]
         return Header(
-            UUID(bytes=d.uuid), d.title, d.description, d.key, d.kind, d.tier, unlisted(d.tags), scope.id,
+            UUID(bytes=d.uuid), d.headline, d.description, d.key, d.kind, d.tier, unlisted(d.tags), scope.id,
             self.origin(scope), from_micros(d.learned_at), from_micros(d.updated_at), warnings_of(d, self.now),
         )  # fmt: skip
 
