@@ -23,8 +23,9 @@ BUSY_TIMEOUT = 10_000
 _EACH = ("cache_size=-32768", "mmap_size=8589934592")
 #: secure_delete: what is erased is overwritten, not only unlinked.
 EVERYDAY = ("journal_mode=wal", "synchronous=normal", "secure_delete=on", *_EACH)
-#: For a file that nobody reads yet: losing it in a crash of the machine costs a new beginning.
-BULK = ("synchronous=off", "wal_autocheckpoint=20000", "cache_size=-262144", "secure_delete=off")
+#: For a file that nobody reads yet: losing it in a crash of the machine costs a new beginning. Overwriting stays on: where
+#: rows are put between others, pages are split, and the copies left behind would outlive an erasure.
+BULK = ("synchronous=off", "wal_autocheckpoint=20000", "cache_size=-262144")
 
 
 class Clause(NamedTuple):

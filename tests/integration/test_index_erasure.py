@@ -14,6 +14,7 @@ import pytest
 from projections.copying import Copier
 from projections.files import IndexFile
 from projections.rebuild import Builder
+from projections.sqlite import BULK
 from substrate.errors import Denied, NotFound
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.runtime import Runtime
@@ -102,6 +103,35 @@ def test_control_without_overwriting_the_text_stays_in_the_files(desk: Runtime, 
     with patch.object(Copier, "forget_for_good", lambda _: None):
         kate.erase(memory)
         kate.catch_up()
+    assert left(home) != []
+
+
+def rebuilt_with_rows_between(desk: Runtime, house: House) -> HostedAgent:
+    """An index built page by page, in which later pages put rows of the house before kate's: hers are moved on and on."""
+    kate = hosted(desk, house.kate)
+    memory = learn(kate)
+    for number in range(400):
+        kate.remember(f"an ordinary thing of the house, number {number}, said at some length", scope="house")
+    with patch("projections.loading.PAGE", 50):
+        desk.resident(kate.house).indexes.rebuild()
+    kate.catch_up()
+    kate.erase(memory)
+    kate.catch_up()
+    return kate
+
+
+def test_rows_that_were_moved_while_an_index_was_built_leave_no_copy_behind(
+    desk: Runtime, house: House, home: Path
+) -> None:
+    rebuilt_with_rows_between(desk, house)
+    assert left(home) == []
+
+
+def test_control_an_index_built_without_overwriting_keeps_copies_of_moved_rows(
+    desk: Runtime, house: House, home: Path
+) -> None:
+    with patch("projections.files.BULK", (*BULK, "secure_delete=off")):
+        rebuilt_with_rows_between(desk, house)
     assert left(home) != []
 
 
