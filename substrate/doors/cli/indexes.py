@@ -68,7 +68,7 @@ def doctor(here: Here, dry_run: o.DryRun = False, runtime: o.Runtime = None) -> 
     from projections.doctor import Doctor
 
     here.hosted(runtime)
-    with output.progress(here, "examining", "memories") as progress:
+    with output.progress(here, "examining", "scopes") as progress:
         report = Doctor(here.indexes).examine(repair=not dry_run, on_progress=progress)
     if not dry_run:
         keeping_up.fill_vectors(here)

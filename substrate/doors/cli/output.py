@@ -130,10 +130,13 @@ def console() -> Console:
 
 def write(shown: Any) -> None:
     """Print text or a renderable; a list is printed one by one."""
+    from rich.text import Text
+
     sink = console()
     with _reader():
         for one in shown if isinstance(shown, list) else [shown]:
-            sink.print(printable(one) if isinstance(one, str) else one, soft_wrap=isinstance(one, str))
+            # Lines are left whole: a terminal breaks them itself, and an id can be copied.
+            sink.print(printable(one) if isinstance(one, str) else one, soft_wrap=isinstance(one, str | Text))
 
 
 def when(at: datetime | None) -> str:
