@@ -157,8 +157,15 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = substrate, pg_temp SE
 DECLARE
     visible uuid[] := replica_readable(principals, tokens, house);
 BEGIN
-    RETURN QUERY SELECT x.memory_id, x.content_version, x.vector FROM embeddings x JOIN memories m ON m.id = x.memory_id
-                  WHERE x.memory_id = ANY (read_embeddings.memories) AND x.space = of_space AND m.parent_id = ANY (visible);
+    -- Each by its primary key, whatever the planner believes (OFFSET 0 keeps it from joining otherwise): just after a bulk
+    -- import its statistics are those of an empty table, and it would read a scope's memories once for every vector.
+    RETURN QUERY
+    SELECT x.memory_id, x.content_version, x.vector
+      FROM unnest(read_embeddings.memories) AS w (id)
+     CROSS JOIN LATERAL (SELECT m.parent_id FROM memories m WHERE m.id = w.id OFFSET 0) m
+     CROSS JOIN LATERAL (SELECT e.memory_id, e.content_version, e.vector FROM embeddings e
+                          WHERE e.memory_id = w.id AND e.space = of_space OFFSET 0) x
+     WHERE m.parent_id = ANY (visible);
 END $$;
 
 -- Keep vectors that somebody computed, and answer with those that stand: of two for the same text the first one stays, so
