@@ -21,7 +21,7 @@ from projections.document import PAST, Document
 from projections.files import Checkpoint, IndexFile
 from projections.fold import DeadLetter, Folded, fold
 from projections.projection import Batch, Projection
-from projections.sqlite import BUSY, BUSY_TIMEOUT, DAMAGE, rows
+from projections.sqlite import BUSY, BUSY_TIMEOUT, DAMAGE, UNWRITABLE, rows
 from substrate.errors import IndexUnavailable, StreamFault
 from substrate.world.evolve import MEMORY_EVENTS
 from substrate.world.replica import Mark, Replica, StoredEvent
@@ -73,6 +73,12 @@ class Target:
             raise Damaged(self.name, error) from error
         except BUSY as error:
             raise IndexUnavailable(f"the {self.name} index is locked by another process; it is tried again") from error
+        except UNWRITABLE as error:
+            if self.file.replaced:  # which SQLite, too, calls unwritable
+                raise Damaged(self.name, error) from error
+            raise IndexUnavailable(
+                f"the {self.name} index cannot be written ({error}); make room, or make {self.file.path.parent} writable"
+            ) from error
 
 
 class Copier:
@@ -150,18 +156,20 @@ class Copier:
             return
         with self.targets[0].guarded() as db:
             db.execute("BEGIN")
-            try:
-                yield
-            finally:
+        try:
+            yield  # not guarded: what is wrong with the other file is not to be told by this one's name
+        finally:
+            if db.in_transaction:
                 db.execute("ROLLBACK")
 
     def _documents_reach(self, target: Target, scopes: Set[UUID], through: int) -> bool:
         """Whether the documents hold these scopes up to a position at least."""
         if target.file is self.documents:
             return True
-        held = self.documents.replicated()
-        if self.documents.checkpoint().seq < through:
-            return False
+        with self.targets[0].guarded():
+            held = self.documents.replicated()
+            if self.documents.checkpoint().seq < through:
+                return False
         reached = (held[scope].through if scope in held else -1 for scope in scopes)
         return all(one is None or one >= through for one in reached)
 
@@ -195,7 +203,8 @@ class Copier:
     def _touched(self, events: Sequence[StoredEvent], folded: Mapping[bytes, Document]) -> list[Document]:
         touched = dict.fromkeys(event.subject_id for event in events if event.type in MEMORY_EVENTS)
         missing = [uuid for uuid in touched if uuid not in folded]
-        loaded = documents.load(self.documents.db, missing) if missing else {}
+        with self.targets[0].guarded() as db:
+            loaded = documents.load(db, missing) if missing else {}
         return [found for uuid in touched if (found := folded.get(uuid) or loaded.get(uuid)) is not None]
 
     def _apply(
@@ -319,7 +328,7 @@ class Copier:
                 return None
             numbers = {one.scope.bytes: one.number for one in held}
             events = [event for event in events if event.scope_id in numbers]
-            before = documents.load(self.documents.db, uuids)
+            before = documents.load(self.documents.db, uuids, even_rotten=True)
             # Every memory is folded from nothing, whatever is here of it.
             found = fold(self.house, events, numbers, lambda _: {})
             gone = [one for uuid, one in before.items() if uuid not in found.documents]

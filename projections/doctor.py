@@ -15,7 +15,7 @@ from uuid import UUID
 import apsw
 
 from projections.copying import Copier, Target
-from projections.document import COLUMNS, PAST, Document, checks_out, scope_range
+from projections.document import COLUMNS, PAST, SEALED, Document, checks_out, scope_range
 from projections.files import Copied
 from projections.house import HouseIndexes
 from projections.sqlite import DAMAGE, attach, rows
@@ -121,11 +121,11 @@ class Doctor:
         for done, (scope, copied) in enumerate(scopes.items(), 1):
             count, checks, rotten = 0, 0, set[bytes]()
             for row in copier.documents.db.execute(
-                f"SELECT {COLUMNS} FROM memories WHERE id BETWEEN ? AND ?", scope_range(copied.number)
+                f"SELECT {SEALED} FROM memories WHERE id BETWEEN ? AND ?", scope_range(copied.number)
             ):
-                document = Document._make(row)
+                document = Document._make(row[:-1])
                 count, checks = count + 1, checks + document.checked
-                if not checks_out(document):
+                if not checks_out(row):
                     rotten.add(document.uuid)
             if scope not in truth or rotten or (count, checks) != (truth[scope].memories, truth[scope].checks):
                 yield from self._memories(copier, replica, copied, rotten)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TextIO
 from uuid import UUID
 
 from substrate.errors import IndexUnavailable
@@ -55,7 +56,8 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _told(path):
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._seen: tuple[tuple[int, int, int], Manifest] | None = None
         self._held: dict[str, tuple[int, int]] = {}
         self._lock = threading.RLock()
@@ -77,11 +79,11 @@ class Folder:
         with self.locked("manifest"):
             changed = how(self._read())
             temporary = self.path / f"{MANIFEST}.new"
-            with temporary.open("w", encoding="utf-8") as file:
+            with _told(self.path), temporary.open("w", encoding="utf-8") as file:
                 json.dump(asdict(changed), file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(self.path / MANIFEST)
+                temporary.replace(self.path / MANIFEST)
         return changed
 
     def host(self, who: Credential) -> None:
@@ -108,16 +110,20 @@ class Folder:
     @contextmanager
     def locked(self, what: str, *, wait: bool = True) -> Iterator[None]:
         """An exclusive lock between processes. Raises `IndexUnavailable` where it is held and one does not wait."""
-        with (self.path / f"{what}.lock").open("a") as file:
+        with self._lock_file(what) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
                 raise Occupied(f"another process is at the {what} of this folder; wait for it to end") from None
             yield
 
+    def _lock_file(self, what: str) -> TextIO:
+        with _told(self.path):
+            return (self.path / f"{what}.lock").open("a")
+
     def hold(self, path: Path) -> None:
         """This process has the file open: nobody removes it."""
-        with self._lock:
+        with self._lock, _told(self.path):
             fd, count = self._held.get(path.name, (-1, 0))
             self._held[path.name] = (fd if count else _locked_shared(f"{path}.open"), count + 1)
 
@@ -179,6 +185,18 @@ class Folder:
     def _highest(self) -> int:
         found = (_GENERATION.match(path.name) for path in self.path.iterdir())
         return max((int(match["number"]) for match in found if match), default=0)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What the system refuses to do with the folder is told as what it means to who gets it."""
+    try:
+        yield
+    except OSError as error:
+        said = error.strerror or type(error).__name__
+        raise IndexUnavailable(
+            f"the folder of the indexes cannot be written ({path}: {said}); make room there, or make it writable"
+        ) from error
 
 
 def _locked_shared(path: str) -> int:

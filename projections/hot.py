@@ -53,10 +53,14 @@ class Hot(Projection):
 
 
 def _entry(d: Document) -> HotEntry:
-    line = d.title or " ".join((d.content or "").split())[:LINE]
-    if d.description:
-        line = f"{line}: {' '.join(d.description.split())[:LINE]}"
+    line = line_of(d)
     return HotEntry(d.id, d.updated_at, line, len(line) // CHARACTERS_PER_TOKEN + 1)
+
+
+def line_of(d: Document) -> str:
+    """What the table of contents says of a memory."""
+    line = d.title or " ".join((d.content or "").split())[:LINE]
+    return f"{line}: {' '.join(d.description.split())[:LINE]}" if d.description else line
 
 
 def entries(db: apsw.Connection, scopes: Sequence[int], clause: Clause, *, most: int, tokens: int) -> list[HotEntry]:
