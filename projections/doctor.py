@@ -117,7 +117,7 @@ class Doctor:
         mark = replica.mark(head)
         for _ in copier.follow(replica, mark._replace(head=head, hash=mark.hash_after or mark.hash)):
             pass
-        scopes = copier.documents.replicated()
+        scopes = copier.targets[0].replicated()
         for done, (scope, copied) in enumerate(scopes.items(), 1):
             count, checks, rotten = 0, 0, set[bytes]()
             for row in copier.documents.db.execute(
@@ -141,7 +141,7 @@ class Doctor:
         while page := replica.checks(copied.scope, after, PAGE):
             there |= {memory: (version, check) for memory, version, check in page}
             after = page[-1][0]
-        seq = copier.documents.checkpoint().seq
+        seq = copier.targets[0].checkpoint().seq
         newer = {UUID(bytes=event.subject_id) for event in replica.events([copied.scope], seq, FOREVER, PAGE)}
         for memory in sorted((there.keys() | here.keys()) - newer):
             version, checked, blocked = here.get(memory, (0, 0, 0))

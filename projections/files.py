@@ -84,6 +84,14 @@ class IndexFile:
         except OSError:
             return True
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file, without what is still in its log."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
     def about(self) -> dict[str, str | int]:
         return dict(rows(self.db, "SELECT name, value FROM about"))
 

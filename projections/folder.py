@@ -13,11 +13,12 @@ import json
 import os
 import re
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 from uuid import UUID
 
 from substrate.errors import IndexUnavailable
@@ -80,7 +81,8 @@ class Folder:
             changed = how(self._read())
             temporary = self.path / f"{MANIFEST}.new"
             with _told(self.path), temporary.open("w", encoding="utf-8") as file:
-                json.dump(asdict(changed), file, indent=1)
+                said = asdict(changed)
+                json.dump({**said, "check": _check(said)}, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
                 temporary.replace(self.path / MANIFEST)
@@ -175,16 +177,21 @@ class Folder:
     def _read(self) -> Manifest:
         try:
             read = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
-            return Manifest(**{**read, "hosted": tuple((who, token) for who, token in read["hosted"])})
-        except FileNotFoundError:
-            return Manifest()
-        except (ValueError, TypeError, KeyError):
-            # It only says where rebuildable files are: without it they are built anew.
-            return Manifest(generation=self._highest())
+            if read.pop("check") == _check(read):
+                return Manifest(**{**read, "hosted": tuple((who, token) for who, token in read["hosted"])})
+        except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+            pass
+        # It only says where rebuildable files are: without it they are built anew, under names that nobody has open.
+        return Manifest(generation=self._highest())
 
     def _highest(self) -> int:
         found = (_GENERATION.match(path.name) for path in self.path.iterdir())
         return max((int(match["number"]) for match in found if match), default=0)
+
+
+def _check(said: dict[str, Any]) -> int:
+    """A number of all that a manifest says: one byte of it may name another file, or another agent."""
+    return zlib.crc32(json.dumps(said, sort_keys=True).encode())
 
 
 @contextmanager

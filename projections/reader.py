@@ -138,6 +138,14 @@ class Reader:
         ((whole,),) = rows(self.db, counted)
         return bool(whole == len(numbers))
 
+    def position(self, names: Iterable[str]) -> int:
+        """Up to where the documents and these have come: one that was held up answers for less than the others."""
+        reached = [self.checkpoint("documents")]
+        for name in names:
+            with self.guarded(name):
+                reached.append(self.checkpoint(name))
+        return min(reached)
+
     def checkpoint(self, name: str) -> int:
         schema = "main" if name == "documents" else name
         ((seq,),) = rows(self.db, f"SELECT seq FROM {schema}.checkpoint")

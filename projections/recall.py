@@ -45,7 +45,11 @@ MOST_HEADERS, MOST_RESULTS, MOST_HOPS = 200, 100, 5
 #: How often candidates are asked for again, each time twice as many, where the documents did not confirm enough of them.
 REFILLS = 3
 #: The indexes that each mode asks.
-_SOURCES = {"keyword": ("fulltext",), "vector": ("vector",), "hybrid": ("fulltext", "vector", "recency")}
+_SOURCES: dict[Mode, tuple[str, ...]] = {
+    "keyword": ("fulltext",),
+    "vector": ("vector",),
+    "hybrid": ("fulltext", "vector", "recency"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class Recaller:
             results = tuple(
                 view.recalled(documents[one.id], one, linked.get(one.id, ())) for one in best if one.id in documents
             )
-            position = reader.checkpoint("documents")
+            position = reader.position(name for name in _needed(asked) if name in reader.attached)
         return Answer(results, position, asked.mode, tuple(dict.fromkeys(lacking)), found.sources)
 
     def manifest(self, who: Credential, *, most: int = MOST_HEADERS, scope: UUID | None = None) -> list[Header]:
@@ -267,11 +271,13 @@ def _linked(
         return {}
 
 
+def _needed(asked: Asked) -> tuple[str, ...]:
+    return (*_SOURCES[asked.mode], "graph") if asked.hops else _SOURCES[asked.mode]
+
+
 def _lacks(reader: Reader, view: View, asked: Asked, vector: bytes | None, report: Report) -> list[str]:
     """What the sources cannot give of the scopes that are asked; what they lack of others' is nobody's business."""
-    needed: tuple[str, ...] = _SOURCES[asked.mode]
-    if asked.hops:
-        needed = (*needed, "graph")
+    needed = _needed(asked)
     found = [f"{name}: {reader.lacks[name]}" for name in needed if name in reader.lacks]
     if "vector" in needed and vector is None:
         found.append("vectors: there is no embedder now, so the answer is by words alone")
