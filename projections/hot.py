@@ -35,7 +35,7 @@ class Hot(Projection):
 
     def apply(self, db: apsw.Connection, batch: Batch) -> None:
         db.executemany("DELETE FROM entries WHERE id = ?", [(d.id,) for d in batch.changed])
-        entries = [_entry(d) for d in batch.documents if d.tier == "hot" and d.status == "active" and not d.blocked]
+        entries = [entry_of(d) for d in batch.documents if d.tier == "hot" and d.status == "active" and not d.blocked]
         db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", entries)
 
     def load(self, db: apsw.Connection, house: UUID, bounds: Sequence[tuple[int, int]]) -> None:
@@ -52,7 +52,8 @@ class Hot(Projection):
         return iter(db.execute("SELECT id, raised_at, line, tokens FROM entries"))
 
 
-def _entry(d: Document) -> HotEntry:
+def entry_of(d: Document) -> HotEntry:
+    """The row of a memory that is hot."""
     line = line_of(d)
     return HotEntry(d.id, d.updated_at, line, len(line) // CHARACTERS_PER_TOKEN + 1)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import apsw
 import sqlite_vec
@@ -43,8 +43,11 @@ class Clause(NamedTuple):
     values: tuple[Any, ...] = ()
 
 
-def connect(path: Path, *, create: bool = False) -> apsw.Connection:
-    """A connection with the vector extension. Raises one of `DAMAGE` where there is no such file, unless it may create it."""
+def connect(path: Path | Literal[""], *, create: bool = False) -> apsw.Connection:
+    """A connection with the vector extension. Raises one of `DAMAGE` where there is no such file, unless it may create it.
+
+    Without a path it is a file that nobody else sees, and that goes with the connection.
+    """
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if create else 0)
     db = apsw.Connection(str(path), flags=flags)
     try:
