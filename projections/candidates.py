@@ -14,7 +14,7 @@ from projections.document import PAST
 from projections.filters import Condition, Filters
 from projections.ranking import Candidate, Mode
 from projections.reader import Reader
-from projections.sqlite import DAMAGE, Clause, rows
+from projections.sqlite import BUSY, DAMAGE, Clause, rows
 from projections.terms import asks, match_expression
 
 #: The last two are what stands beside it in its session, in the same scope: one look into the index of sessions each.
@@ -100,7 +100,7 @@ def _ask(reader: Reader, search: Search, report: Report, sources: Iterable[tuple
             continue
         try:
             hits = list(ask(reader.db, search))
-        except DAMAGE as error:
+        except (*DAMAGE, *BUSY) as error:
             report(name, error)
             continue
         found.sources[name] = len(hits)

@@ -18,10 +18,10 @@ import apsw
 
 from projections import documents
 from projections.document import PAST, Document
-from projections.files import Checkpoint, IndexFile
+from projections.files import Checkpoint, Copied, IndexFile
 from projections.fold import DeadLetter, Folded, fold
 from projections.projection import Batch, Projection
-from projections.sqlite import BUSY, BUSY_TIMEOUT, DAMAGE, rows
+from projections.sqlite import BUSY, BUSY_TIMEOUT, DAMAGE, UNWRITABLE, rows
 from substrate.errors import IndexUnavailable, StreamFault
 from substrate.world.evolve import MEMORY_EVENTS
 from substrate.world.replica import Mark, Replica, StoredEvent
@@ -59,10 +59,22 @@ class Target:
     def name(self) -> str:
         return self.projection.name
 
+    def checkpoint(self) -> Checkpoint:
+        with self.guarded():
+            return self.file.checkpoint()
+
+    def replicated(self) -> dict[UUID, Copied]:
+        with self.guarded():
+            return self.file.replicated()
+
+    def dead_letters(self) -> list[DeadLetter]:
+        with self.guarded():
+            return self.file.dead_letters()
+
     @property
     def whole(self) -> set[UUID]:
         """The scopes that the file holds in full."""
-        return {copied.scope for copied in self.file.replicated().values() if copied.through is None}
+        return {copied.scope for copied in self.replicated().values() if copied.through is None}
 
     @contextmanager
     def guarded(self) -> Iterator[apsw.Connection]:
@@ -73,6 +85,12 @@ class Target:
             raise Damaged(self.name, error) from error
         except BUSY as error:
             raise IndexUnavailable(f"the {self.name} index is locked by another process; it is tried again") from error
+        except UNWRITABLE as error:
+            if self.file.replaced:  # which SQLite, too, calls unwritable
+                raise Damaged(self.name, error) from error
+            raise IndexUnavailable(
+                f"the {self.name} index cannot be written ({error}); make room, or make {self.file.path.parent} writable"
+            ) from error
 
 
 class Copier:
@@ -86,11 +104,7 @@ class Copier:
     # -------------------------------------------------------------- the stream
 
     def checkpoints(self) -> dict[str, Checkpoint]:
-        found = {}
-        for target in self.targets:
-            with target.guarded():
-                found[target.name] = target.file.checkpoint()
-        return found
+        return {target.name: target.checkpoint() for target in self.targets}
 
     def check_log(self, replica: Replica) -> Mark:
         """Where the stream stands. Raises `LogChanged` if any file was made of another one."""
@@ -113,7 +127,7 @@ class Copier:
             low = min(checkpoint.seq for checkpoint in self.checkpoints().values())
             if low >= mark.head:
                 return
-            scopes = {copied.scope for target in self.targets for copied in target.file.replicated().values()}
+            scopes = {copied.scope for target in self.targets for copied in target.replicated().values()}
             events = replica.events(sorted(scopes), low, mark.head, page)
             # Whatever is not among a page that is not full was not for us: the checkpoint moves over it.
             full = len(events) == page
@@ -150,18 +164,20 @@ class Copier:
             return
         with self.targets[0].guarded() as db:
             db.execute("BEGIN")
-            try:
-                yield
-            finally:
+        try:
+            yield  # not guarded: what is wrong with the other file is not to be told by this one's name
+        finally:
+            if db.in_transaction:
                 db.execute("ROLLBACK")
 
     def _documents_reach(self, target: Target, scopes: Set[UUID], through: int) -> bool:
         """Whether the documents hold these scopes up to a position at least."""
         if target.file is self.documents:
             return True
-        held = self.documents.replicated()
-        if self.documents.checkpoint().seq < through:
-            return False
+        with self.targets[0].guarded():
+            held = self.documents.replicated()
+            if self.documents.checkpoint().seq < through:
+                return False
         reached = (held[scope].through if scope in held else -1 for scope in scopes)
         return all(one is None or one >= through for one in reached)
 
@@ -173,7 +189,7 @@ class Copier:
 
         `folded` is what the documents made of the same stretch; whoever is first makes it, and returns it.
         """
-        numbers = {copied.scope.bytes: copied for copied in target.file.replicated().values()}
+        numbers = {copied.scope.bytes: copied for copied in target.replicated().values()}
         held = set(only) if only is not None else {scope for scope, copied in numbers.items() if copied.through is None}
         todo = [event for event in events if event.seq > after and event.scope_id in held]
         if not todo:
@@ -195,7 +211,8 @@ class Copier:
     def _touched(self, events: Sequence[StoredEvent], folded: Mapping[bytes, Document]) -> list[Document]:
         touched = dict.fromkeys(event.subject_id for event in events if event.type in MEMORY_EVENTS)
         missing = [uuid for uuid in touched if uuid not in folded]
-        loaded = documents.load(self.documents.db, missing) if missing else {}
+        with self.targets[0].guarded() as db:
+            loaded = documents.load(db, missing) if missing else {}
         return [found for uuid in touched if (found := folded.get(uuid) or loaded.get(uuid)) is not None]
 
     def _apply(
@@ -239,14 +256,14 @@ class Copier:
         """
         for target in reversed(self.targets):
             with target.guarded(), target.file.writing():
-                for scope, copied in target.file.replicated().items():
+                for scope, copied in target.replicated().items():
                     if scope not in wanted:
                         target.projection.purge(target.file.db, copied.number)
                         target.file.drop_scope(scope)
                         target.file.owe_forgetting()
         for target in self.targets:
             with target.guarded(), target.file.writing():
-                for scope in wanted.keys() - target.file.replicated().keys():
+                for scope in wanted.keys() - target.replicated().keys():
                     target.file.add_scope(scope, wanted[scope], 0)
 
     def backfill(self, replica: Replica, *, page: int = PAGE, on_page: Callable[[int], None] | None = None) -> None:
@@ -256,7 +273,7 @@ class Copier:
             unfinished = [
                 (copied, target)
                 for target in self.targets
-                for copied in target.file.replicated().values()
+                for copied in target.replicated().values()
                 if copied.through is not None
             ]
             if not unfinished or (state := [(copied, target.name) for copied, target in unfinished]) == before:
@@ -270,14 +287,14 @@ class Copier:
                 on_page(len(unfinished))
 
     def _backfill_page(self, replica: Replica, scope: UUID, targets: Sequence[Target], page: int) -> None:
-        low = min(target.file.replicated()[scope].through or 0 for target in targets)
-        last = max(target.file.checkpoint().seq for target in targets)
+        low = min(target.replicated()[scope].through or 0 for target in targets)
+        last = max(target.checkpoint().seq for target in targets)
         events = replica.events([scope], low, last, page)
         through = events[-1].seq if len(events) == page else last
         folded: Mapping[bytes, Document] = {}
         for target in targets:
             with target.guarded(), target.file.writing() as checkpoint, self._documents_for(target):
-                copied = target.file.replicated().get(scope)
+                copied = target.replicated().get(scope)
                 if copied is None or copied.through is None:
                     continue  # another process was faster
                 if not self._documents_reach(target, {scope}, min(through, checkpoint.seq)):
@@ -292,8 +309,7 @@ class Copier:
     def arrived(self, seq: int) -> bool:
         """Whether every file holds its scopes in full, up to a position."""
         return all(
-            target.file.checkpoint().seq >= seq
-            and all(copied.through is None for copied in target.file.replicated().values())
+            target.checkpoint().seq >= seq and all(copied.through is None for copied in target.replicated().values())
             for target in self.targets
         )
 
@@ -305,7 +321,7 @@ class Copier:
         Returns the events that could not be applied. Raises `IndexUnavailable` where the files do not stay at one position.
         """
         for _ in range(REFOLDS):
-            through = self.documents.checkpoint().seq
+            through = self.targets[0].checkpoint().seq
             dead = self._refolded(replica.events_of(memories, through), [memory.bytes for memory in memories], through)
             if dead is not None:
                 return dead
@@ -319,7 +335,7 @@ class Copier:
                 return None
             numbers = {one.scope.bytes: one.number for one in held}
             events = [event for event in events if event.scope_id in numbers]
-            before = documents.load(self.documents.db, uuids)
+            before = documents.load(self.documents.db, uuids, even_rotten=True)
             # Every memory is folded from nothing, whatever is here of it.
             found = fold(self.house, events, numbers, lambda _: {})
             gone = [one for uuid, one in before.items() if uuid not in found.documents]
@@ -339,7 +355,7 @@ class Copier:
                     return None
                 target.file.unbury(uuids)
                 self._apply(target, events, [*made, *removed], through, whole=True)
-                dead += (letter for letter in target.file.dead_letters() if letter.subject in set(uuids))
+                dead += (letter for letter in target.dead_letters() if letter.subject in set(uuids))
                 if gone:
                     target.file.owe_forgetting()
         return dead

@@ -10,20 +10,21 @@ from typing import Any
 
 import apsw
 
-from projections.document import COLUMNS, Document, scope_range
+from projections.document import COLUMNS, SEALED, Document, checks_out, scope_range, seal_of
 from projections.projection import Batch, Projection
 from projections.sqlite import rows
 
-_MARKS = ", ".join("?" * len(Document._fields))
+_MARKS = ", ".join("?" * (len(Document._fields) + 1))
 
 
 class Documents(Projection):
     name = "documents"
+    version = 2
 
     def create(self, db: apsw.Connection, expected: int = 0) -> None:
         kinds = {"id": "INTEGER PRIMARY KEY", "uuid": "BLOB NOT NULL"}
         columns = ", ".join(f"{name} {kinds.get(name, '')}".rstrip() for name in Document._fields)
-        db.execute(f"CREATE TABLE memories({columns})")
+        db.execute(f"CREATE TABLE memories({columns}, seal)")
         db.execute("CREATE UNIQUE INDEX memories_uuid ON memories(uuid)")
         db.execute("CREATE INDEX memories_key ON memories(key, id) WHERE key IS NOT NULL")
         db.execute("CREATE INDEX memories_session ON memories(session, id) WHERE session IS NOT NULL")
@@ -31,8 +32,8 @@ class Documents(Projection):
         db.execute("CREATE INDEX memories_blocked ON memories(id) WHERE blocked")
 
     def apply(self, db: apsw.Connection, batch: Batch) -> None:
-        db.executemany(f"INSERT INTO memories VALUES ({_MARKS})", batch.new)
-        db.executemany(f"INSERT OR REPLACE INTO memories VALUES ({_MARKS})", batch.changed)
+        db.executemany(f"INSERT INTO memories VALUES ({_MARKS})", map(_sealed, batch.new))
+        db.executemany(f"INSERT OR REPLACE INTO memories VALUES ({_MARKS})", map(_sealed, batch.changed))
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
         db.execute("DELETE FROM memories WHERE id BETWEEN ? AND ?", scope_range(scope_number))
@@ -41,14 +42,25 @@ class Documents(Projection):
         return iter(db.execute(f"SELECT {COLUMNS} FROM memories"))
 
 
-def load(db: apsw.Connection, uuids: Sequence[bytes], schema: str = "main") -> dict[bytes, Document]:
-    """The memories with these ids that are there."""
+def load(
+    db: apsw.Connection, uuids: Sequence[bytes], schema: str = "main", *, even_rotten: bool = False
+) -> dict[bytes, Document]:
+    """The memories with these ids that are there. Raises `apsw.CorruptError` for one that is not what was written.
+
+    What is loaded is built on: from a text that has rotted, the next event would make one that looks sound.
+    """
     found: dict[bytes, Document] = {}
     for some in pages(uuids, 500):
         marks = ", ".join("?" * len(some))
-        for row in rows(db, f"SELECT {COLUMNS} FROM {schema}.memories WHERE uuid IN ({marks})", some):
-            found[row[1]] = Document._make(row)
+        for row in rows(db, f"SELECT {SEALED} FROM {schema}.memories WHERE uuid IN ({marks})", some):
+            if not (even_rotten or checks_out(row)):
+                raise apsw.CorruptError("a memory is not what was written")
+            found[row[1]] = Document._make(row[:-1])
     return found
+
+
+def _sealed(document: Document) -> tuple[Any, ...]:
+    return (*document, seal_of(document))
 
 
 def scope_digests(db: apsw.Connection) -> Mapping[int, tuple[int, int]]:

@@ -84,6 +84,14 @@ class IndexFile:
         except OSError:
             return True
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file, without what is still in its log."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
     def about(self) -> dict[str, str | int]:
         return dict(rows(self.db, "SELECT name, value FROM about"))
 
@@ -100,7 +108,10 @@ class IndexFile:
             raise
 
     def checkpoint(self) -> Checkpoint:
-        return Checkpoint(*rows(self.db, "SELECT seq, hash FROM checkpoint")[0])
+        found = rows(self.db, "SELECT seq, hash FROM checkpoint")
+        if len(found) != 1 or not isinstance(found[0][0], int):
+            raise apsw.CorruptError("the file does not say how far it has come")
+        return Checkpoint(*found[0])
 
     def advance(self, seq: int, stream_hash: bytes | None) -> None:
         self.db.execute("UPDATE checkpoint SET seq = ?, hash = ?", (seq, stream_hash))
@@ -109,8 +120,7 @@ class IndexFile:
 
     def replicated(self) -> dict[UUID, Copied]:
         found = (
-            Copied(UUID(bytes=row[0]), *row[1:])
-            for row in rows(self.db, "SELECT scope, number, through FROM replicated")
+            Copied(scope_of(row[0]), *row[1:]) for row in rows(self.db, "SELECT scope, number, through FROM replicated")
         )
         return {copied.scope: copied for copied in found}
 
@@ -160,3 +170,10 @@ class IndexFile:
     def settle(self) -> None:
         """After a bulk load: on disk for good, with the settings of everyday."""
         pragmas(self.db, ("synchronous=full", "wal_checkpoint(TRUNCATE)", *EVERYDAY, "wal_autocheckpoint=1000"))
+
+
+def scope_of(stored: object) -> UUID:
+    """The id of a scope as it stands in a file."""
+    if not isinstance(stored, bytes) or len(stored) != 16:
+        raise apsw.CorruptError("the file names a scope by what is no id")
+    return UUID(bytes=stored)

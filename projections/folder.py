@@ -13,10 +13,12 @@ import json
 import os
 import re
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, TextIO
 from uuid import UUID
 
 from substrate.errors import IndexUnavailable
@@ -55,7 +57,8 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _told(path):
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._seen: tuple[tuple[int, int, int], Manifest] | None = None
         self._held: dict[str, tuple[int, int]] = {}
         self._lock = threading.RLock()
@@ -77,11 +80,12 @@ class Folder:
         with self.locked("manifest"):
             changed = how(self._read())
             temporary = self.path / f"{MANIFEST}.new"
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump(asdict(changed), file, indent=1)
+            with _told(self.path), temporary.open("w", encoding="utf-8") as file:
+                said = asdict(changed)
+                json.dump({**said, "check": _check(said)}, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(self.path / MANIFEST)
+                temporary.replace(self.path / MANIFEST)
         return changed
 
     def host(self, who: Credential) -> None:
@@ -108,16 +112,20 @@ class Folder:
     @contextmanager
     def locked(self, what: str, *, wait: bool = True) -> Iterator[None]:
         """An exclusive lock between processes. Raises `IndexUnavailable` where it is held and one does not wait."""
-        with (self.path / f"{what}.lock").open("a") as file:
+        with self._lock_file(what) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
                 raise Occupied(f"another process is at the {what} of this folder; wait for it to end") from None
             yield
 
+    def _lock_file(self, what: str) -> TextIO:
+        with _told(self.path):
+            return (self.path / f"{what}.lock").open("a")
+
     def hold(self, path: Path) -> None:
         """This process has the file open: nobody removes it."""
-        with self._lock:
+        with self._lock, _told(self.path):
             fd, count = self._held.get(path.name, (-1, 0))
             self._held[path.name] = (fd if count else _locked_shared(f"{path}.open"), count + 1)
 
@@ -169,16 +177,33 @@ class Folder:
     def _read(self) -> Manifest:
         try:
             read = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
-            return Manifest(**{**read, "hosted": tuple((who, token) for who, token in read["hosted"])})
-        except FileNotFoundError:
-            return Manifest()
-        except (ValueError, TypeError, KeyError):
-            # It only says where rebuildable files are: without it they are built anew.
-            return Manifest(generation=self._highest())
+            if read.pop("check") == _check(read):
+                return Manifest(**{**read, "hosted": tuple((who, token) for who, token in read["hosted"])})
+        except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+            pass
+        # It only says where rebuildable files are: without it they are built anew, under names that nobody has open.
+        return Manifest(generation=self._highest())
 
     def _highest(self) -> int:
         found = (_GENERATION.match(path.name) for path in self.path.iterdir())
         return max((int(match["number"]) for match in found if match), default=0)
+
+
+def _check(said: dict[str, Any]) -> int:
+    """A number of all that a manifest says: one byte of it may name another file, or another agent."""
+    return zlib.crc32(json.dumps(said, sort_keys=True).encode())
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What the system refuses to do with the folder is told as what it means to who gets it."""
+    try:
+        yield
+    except OSError as error:
+        said = error.strerror or type(error).__name__
+        raise IndexUnavailable(
+            f"the folder of the indexes cannot be written ({path}: {said}); make room there, or make it writable"
+        ) from error
 
 
 def _locked_shared(path: str) -> int:

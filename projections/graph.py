@@ -9,17 +9,18 @@ from uuid import UUID
 import apsw
 from pydantic_core import from_json
 
-from projections.document import scope_range
+from projections.document import checks_out, scope_range, seal_of
 from projections.projection import Batch, Projection
 from projections.sqlite import rows
 
 
 class Graph(Projection):
     name = "graph"
+    version = 2
 
     def create(self, db: apsw.Connection, expected: int = 0) -> None:
         db.execute(
-            "CREATE TABLE links(from_id BLOB, relation TEXT, to_id BLOB, weight REAL, holder INTEGER,"
+            "CREATE TABLE links(from_id BLOB, relation TEXT, to_id BLOB, weight REAL, holder INTEGER, seal,"
             " PRIMARY KEY(from_id, relation, to_id)) WITHOUT ROWID"
         )
         db.execute("CREATE INDEX links_to ON links(to_id)")
@@ -37,9 +38,8 @@ class Graph(Projection):
             if event.type == "MemoriesUnlinked" or holder is None:
                 db.execute("DELETE FROM links WHERE from_id = ? AND relation = ? AND to_id = ?", ends)
             else:
-                db.execute(
-                    "INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?, ?)", (*ends, said.get("weight", 1.0), holder)
-                )
+                link = (*ends, float(said.get("weight", 1.0)))
+                db.execute("INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?, ?, ?)", (*link, holder, seal_of(link)))
 
     def load(self, db: apsw.Connection, house: UUID, bounds: Sequence[tuple[int, int]]) -> None:
         """Nothing: links are in the events alone."""
@@ -53,10 +53,12 @@ class Graph(Projection):
 
 def beside(db: apsw.Connection, uuid: bytes) -> list[tuple[bytes, str, bytes, float]]:
     """The links from and to a memory: (from, relation, to, weight)."""
-    found: list[tuple[bytes, str, bytes, float]] = rows(
+    found = rows(
         db,
-        "SELECT from_id, relation, to_id, weight FROM graph.links WHERE from_id = ?1"
-        " UNION SELECT from_id, relation, to_id, weight FROM graph.links WHERE to_id = ?1",
+        "SELECT from_id, relation, to_id, weight, seal FROM graph.links WHERE from_id = ?1"
+        " UNION SELECT from_id, relation, to_id, weight, seal FROM graph.links WHERE to_id = ?1",
         (uuid,),
     )
-    return found
+    if not all(map(checks_out, found)):
+        raise apsw.CorruptError("a link is not what was written")
+    return [row[:-1] for row in found]

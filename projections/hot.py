@@ -35,7 +35,7 @@ class Hot(Projection):
 
     def apply(self, db: apsw.Connection, batch: Batch) -> None:
         db.executemany("DELETE FROM entries WHERE id = ?", [(d.id,) for d in batch.changed])
-        entries = [_entry(d) for d in batch.documents if d.tier == "hot" and d.status == "active" and not d.blocked]
+        entries = [entry_of(d) for d in batch.documents if d.tier == "hot" and d.status == "active" and not d.blocked]
         db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", entries)
 
     def load(self, db: apsw.Connection, house: UUID, bounds: Sequence[tuple[int, int]]) -> None:
@@ -52,11 +52,16 @@ class Hot(Projection):
         return iter(db.execute("SELECT id, raised_at, line, tokens FROM entries"))
 
 
-def _entry(d: Document) -> HotEntry:
-    line = d.headline
-    if d.description:
-        line = f"{line}: {' '.join(d.description.split())[:LINE]}"
+def entry_of(d: Document) -> HotEntry:
+    """The row of a memory that is hot."""
+    line = line_of(d)
     return HotEntry(d.id, d.updated_at, line, len(line) // CHARACTERS_PER_TOKEN + 1)
+
+
+def line_of(d: Document) -> str:
+    """What the table of contents says of a memory."""
+    line = d.headline
+    return f"{line}: {' '.join(d.description.split())[:LINE]}" if d.description else line
 
 
 def entries(db: apsw.Connection, scopes: Sequence[int], clause: Clause, *, most: int, tokens: int) -> list[HotEntry]:

@@ -23,10 +23,10 @@ from projections.folder import Folder, Manifest, Occupied
 from projections.projection import Projection
 from projections.reader import Readers
 from projections.rebuild import Builder, Progress, RebuildReport, is_of
-from projections.sqlite import DAMAGE
+from projections.sqlite import BUSY, DAMAGE
 from projections.standard import standard_projections
 from projections.status import Blocked, ProjectionStatus
-from substrate.errors import InvalidInput, NotCaughtUp, NotFound
+from substrate.errors import IndexUnavailable, InvalidInput, NotCaughtUp, NotFound
 from substrate.world.credential import Credential
 from substrate.world.database import Database
 from substrate.world.replica import Mark, Reached, Replica, RightsChanged, to_micros
@@ -120,7 +120,17 @@ class HouseIndexes:
 
     def replica(self) -> Replica:
         """The house as all hosted agents see it together."""
-        return Replica(self._database, self.house, self.folder.manifest().credentials(self.house))
+        return Replica(self._database, self.house, self._manifest().credentials(self.house))
+
+    def _manifest(self) -> Manifest:
+        """That of the folder. Whom it is for, and what makes its vectors, may have been lost with a damaged one."""
+        for who in self._serves:
+            self.folder.host(who)
+        manifest = self.folder.manifest()
+        if manifest.embedder is None and self._embedder_name is not None:
+            name = self._embedder_name
+            return self.folder.change(lambda m: m if m.embedder else replace(m, embedder=name))
+        return manifest
 
     @property
     def position(self) -> int:
@@ -142,12 +152,14 @@ class HouseIndexes:
 
     def _stepped(self) -> bool:
         """One try; False if it is worth another, because somebody changed rights, scopes or files under it."""
-        for who in self._serves:
-            self.folder.host(who)  # the list may have been lost with a damaged manifest
-        manifest = self.folder.manifest()
+        manifest = self._manifest()
         self._follow_embedder(manifest)
         replica = Replica(self._database, self.house, manifest.credentials(self.house))
-        copier = self._copier(manifest)
+        try:
+            copier = self._copier(manifest)
+        except IndexUnavailable:
+            self._listen(replica, None)  # a file is locked: who may read what is heard all the same
+            raise
         try:
             mark = self._listen(replica, copier)
             if copier is not None and not self._follow(copier, replica, mark):
@@ -219,6 +231,13 @@ class HouseIndexes:
                 self._forget(copier)
                 self._sweep()
             raise
+        except (Damaged, LogChanged):
+            self._hear(replica, replica.mark())  # what is whole is served meanwhile, to who may read it now
+            raise
+        self._hear(replica, mark)
+        return mark
+
+    def _hear(self, replica: Replica, mark: Mark) -> None:
         fresh = mark.rights_version == self._rights_version and replica.credentials == self._hosted
         # That a token expires changes no version.
         fresh = fresh and not any(known.expired for known in self._known.values())
@@ -230,14 +249,13 @@ class HouseIndexes:
             self._rights_version, self._hosted = mark.rights_version, replica.credentials
             self._names_at = time.monotonic()
         self.heard_at, self.head = time.monotonic(), mark.head
-        return mark
 
     def _wanted(self) -> dict[UUID, int]:
         return {s.id: s.number for known in self._known.values() for s in known.reached.readable}
 
     def _hold(self, copier: Copier) -> None:
         wanted = self._wanted()
-        if any(set(target.file.replicated()) != set(wanted) for target in copier.targets):
+        if any(set(target.replicated()) != set(wanted) for target in copier.targets):
             copier.hold(wanted)
 
     def _arrive(self, through: int) -> None:
@@ -337,6 +355,9 @@ class HouseIndexes:
             self._blame(name, path.name, f"the {name} index is of another version; it is built anew")
         except DAMAGE as error:
             self._blame(name, path.name, str(Damaged(name, error)))
+        except BUSY as error:
+            self.folder.let_go(path)
+            raise IndexUnavailable(f"the {name} index is locked by another process; it is tried again") from error
         self.folder.let_go(path)
         return None
 
@@ -433,7 +454,7 @@ class HouseIndexes:
             return [
                 Blocked(target.name, letter.seq, letter.type, UUID(bytes=letter.subject), letter.error)
                 for target in (copier.targets if copier else ())
-                for letter in target.file.dead_letters()
+                for letter in target.dead_letters()
             ]
 
     def retry_dead_letters(self) -> int:
@@ -443,7 +464,7 @@ class HouseIndexes:
             copier = self._copier(self.folder.manifest())
             if copier is None:
                 return 0
-            subjects = {letter.subject for target in copier.targets for letter in target.file.dead_letters()}
+            subjects = {letter.subject for target in copier.targets for letter in target.dead_letters()}
             if not subjects:
                 return 0
             return len({one.subject for one in copier.refold(self.replica(), [UUID(bytes=s) for s in subjects])})
@@ -458,16 +479,20 @@ class HouseIndexes:
             return [self._status_of(projection, targets.get(projection.name)) for projection in self.projections]
 
     def _status_of(self, projection: Projection, target: Target | None) -> ProjectionStatus:
-        fault = self.faults.get(projection.name)
-        if target is None:
-            return ProjectionStatus(projection.name, projection.version, None, 0, self.head, 0, 0, 0, 0, fault)
-        file = target.file
-        seq = file.checkpoint().seq
-        return ProjectionStatus(
-            name=projection.name, version=projection.version, file=file.path.name, position=seq,
-            lag=max(0, self.head - seq), pending=projection.pending(file.db), dead_letters=len(file.dead_letters()),
-            scopes=len(file.replicated()), bytes=file.path.stat().st_size, fault=fault,
-        )  # fmt: skip
+        name, version = projection.name, projection.version
+        fault = self.faults.get(name)
+        try:
+            if target is not None:
+                with target.guarded() as db:
+                    seq, pending = target.checkpoint().seq, projection.pending(db)
+                return ProjectionStatus(
+                    name=name, version=version, file=target.file.path.name, position=seq, lag=max(0, self.head - seq),
+                    pending=pending, dead_letters=len(target.dead_letters()), scopes=len(target.replicated()),
+                    bytes=target.file.size, fault=fault,
+                )  # fmt: skip
+        except IndexUnavailable as error:
+            fault = str(error)
+        return ProjectionStatus(name, version, None, 0, self.head, 0, 0, 0, 0, fault)
 
     def choose_embedder(self, name: str) -> None:
         """Write down what makes the vectors of this folder."""

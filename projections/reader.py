@@ -6,6 +6,7 @@ the one it was opened with is closed, and a new one takes its place.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,19 +16,24 @@ import apsw
 
 from projections.copying import Damaged
 from projections.folder import Folder
-from projections.sqlite import DAMAGE, attach, connect, rows
+from projections.sqlite import BUSY, DAMAGE, MAPPED, attach, connect, pragmas, rows
 from substrate.errors import IndexUnavailable
+
+#: Those of which a search reads long stretches.
+_MAPPED = ("fulltext", "vector")
 
 
 class Reader:
-    """One connection. `lacks` says, for each projection that cannot be read, why not."""
+    """One connection. `lacks` says, for each projection that cannot be read, why not; `damaged`, what it found itself."""
 
     def __init__(self, folder: Folder, files: dict[str, str], names: tuple[str, ...], faults: dict[str, str]) -> None:
         self.files = files
         self._folder = folder
         self.lacks: dict[str, str] = dict(faults)
+        self.damaged: dict[str, str] = {}
         self.attached: set[str] = set()
         self._held: list[str] = []
+        self._sizes: dict[str, int] = {}
         if "documents" in faults:
             raise IndexUnavailable(faults["documents"])
         if "documents" not in files:
@@ -39,6 +45,9 @@ class Reader:
         except DAMAGE as error:
             self._let_go()
             raise Damaged("documents", error) from error
+        except BUSY as error:
+            self._let_go()
+            raise _locked("documents") from error
         try:
             rows(self.db, "SELECT 1 FROM memories LIMIT 1")
             for name in names:
@@ -47,6 +56,9 @@ class Reader:
         except DAMAGE as error:
             self.close()
             raise Damaged("documents", error) from error
+        except BUSY as error:
+            self.close()
+            raise _locked("documents") from error
 
     def _attach(self, name: str) -> None:
         file = self.files.get(name)
@@ -57,9 +69,28 @@ class Reader:
         try:
             attach(self.db, self._folder.path / file, name)
             rows(self.db, f"SELECT seq FROM {name}.checkpoint")
+            if name in _MAPPED:
+                self._sizes[name] = (self._folder.path / file).stat().st_size
+                pragmas(self.db, [f"{name}.{MAPPED}"])
             self.attached.add(name)
-        except DAMAGE as error:
+        except (*DAMAGE, FileNotFoundError) as error:
             self.lacks[name] = f"is damaged ({type(error).__name__}), and being built anew"
+            self.damaged[name] = f"the {name} index cannot be opened ({type(error).__name__}); it is built anew"
+        except BUSY:
+            self.lacks[name] = "is locked by another process"
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether a file that is read through a map has become smaller, which none of ours ever does."""
+        for name, size in self._sizes.items():
+            try:
+                now = os.stat(self._folder.path / self.files[name]).st_size  # noqa: PTH116 - on the path of each recall
+            except FileNotFoundError:
+                continue  # the map is of the file that was there, and that one is whole
+            if now < size:
+                return True
+            self._sizes[name] = now
+        return False
 
     def _hold(self, file: str) -> None:
         self._folder.hold(self._folder.path / file)
@@ -83,6 +114,18 @@ class Reader:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
 
+    @contextmanager
+    def guarded(self, name: str) -> Iterator[None]:
+        """What goes wrong in here is told by the name of the file that is read. Raises `IndexUnavailable`."""
+        if name in self.lacks:
+            raise IndexUnavailable(f"the {name} index {self.lacks[name]}")
+        try:
+            yield
+        except DAMAGE as error:
+            raise Damaged(name, error) from error
+        except BUSY as error:
+            raise _locked(name) from error
+
     def whole(self, scopes: Iterable[UUID]) -> set[UUID]:
         """Those of the scopes that the documents hold in full: only these are served."""
         one = "SELECT 1 FROM main.replicated WHERE scope = ? AND through IS NULL"
@@ -95,10 +138,22 @@ class Reader:
         ((whole,),) = rows(self.db, counted)
         return bool(whole == len(numbers))
 
+    def position(self, names: Iterable[str]) -> int:
+        """Up to where the documents and these have come: one that was held up answers for less than the others."""
+        reached = [self.checkpoint("documents")]
+        for name in names:
+            with self.guarded(name):
+                reached.append(self.checkpoint(name))
+        return min(reached)
+
     def checkpoint(self, name: str) -> int:
         schema = "main" if name == "documents" else name
         ((seq,),) = rows(self.db, f"SELECT seq FROM {schema}.checkpoint")
         return int(seq)
+
+
+def _locked(name: str) -> IndexUnavailable:
+    return IndexUnavailable(f"the {name} index is locked by another process; ask again")
 
 
 class Readers:
@@ -148,7 +203,7 @@ class Readers:
             if self._closed:
                 raise IndexUnavailable("the indexes are closed")
             idle, self._idle = self._idle, []
-            good = [one for one in idle if one.files == files] if not faults else []
+            good = [one for one in idle if one.files == files and not one.cut_short] if not faults else []
             self._idle = good[1:]
         for one in idle:
             if one not in good:

@@ -10,8 +10,10 @@ load         content, origin, warnings, linked memories
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import UUID
 
 import apsw
@@ -19,6 +21,7 @@ import apsw
 from projections import dates, hot, ranking, recency
 from projections.answer import Answer, Header, HotLine, Neighbour
 from projections.candidates import Found, Report, Search, allowed, describe, find, light
+from projections.copying import Damaged
 from projections.document import Document, scope_range
 from projections.documents import load
 from projections.embedding.providers import Reranker
@@ -27,7 +30,7 @@ from projections.house import Known
 from projections.ranking import Candidate, Mode, Ranked
 from projections.reader import Reader
 from projections.reranking import Said, rerank, texts_wanted
-from projections.sqlite import rows
+from projections.sqlite import BUSY, DAMAGE, rows
 from projections.terms import Participants, query_terms
 from projections.view import Served, View, known_of, view_of
 from substrate.errors import EmbedderUnavailable, InvalidInput, NotFound
@@ -41,6 +44,12 @@ IN_SESSION = 30
 MOST_HEADERS, MOST_RESULTS, MOST_HOPS = 200, 100, 5
 #: How often candidates are asked for again, each time twice as many, where the documents did not confirm enough of them.
 REFILLS = 3
+#: The indexes that each mode asks.
+_SOURCES: dict[Mode, tuple[str, ...]] = {
+    "keyword": ("fulltext",),
+    "vector": ("vector",),
+    "hybrid": ("fulltext", "vector", "recency"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +97,10 @@ class Recaller:
         lacking: list[str] = []
         if vector is None and asked.mode != "keyword":
             vector = self._embedded(participants.dense_text(asked.query), lacking)
-        with self._indexes.readers.borrowed() as reader, reader.reading():
+        with self._reading() as reader:
             view = view_of(self._indexes, who, reader, asked.scope)
-            lacking += (*view.lacking, *_lacks(reader, view, asked.mode, vector))
+            report = self._reporter(lacking)
+            lacking += (*view.lacking, *_lacks(reader, view, asked, vector, report))
             search = Search(
                 terms=query_terms(asked.query), vector=vector, mode=asked.mode, scopes=view.numbers,
                 filters=asked.filters, condition=view.condition(asked.filters), most=max(CANDIDATES, 2 * asked.limit),
@@ -98,24 +108,28 @@ class Recaller:
             now = view.now / 1e6
             named, dated = frozenset(participants.mentioned(asked.query)), dates.mentioned(asked.query, now)
             query = ranking.Query(now, named, asked.mode, dated)
-            found, ranked = _ranked(reader, search, query, asked.limit, self._reporter(lacking))
+            found, ranked = _ranked(reader, search, query, asked.limit, report)
             ranked = _nearest(view, ranked, found, search)
             best = self._reranked(view, asked, ranked)[: asked.limit]
             documents, sound = view.loaded([one.id for one in best])
             if not sound:
-                self._reporter(lacking)("documents", apsw.CorruptError("a text is not what was written"))
-            results = tuple(view.recalled(documents[one.id], one, asked.hops) for one in best if one.id in documents)
-            position = reader.checkpoint("documents")
+                report("documents", apsw.CorruptError("a text is not what was written"))
+            linked = _linked(reader, view, documents, asked.hops, report)
+            results = tuple(
+                view.recalled(documents[one.id], one, linked.get(one.id, ())) for one in best if one.id in documents
+            )
+            position = reader.position(name for name in _needed(asked) if name in reader.attached)
         return Answer(results, position, asked.mode, tuple(dict.fromkeys(lacking)), found.sources)
 
     def manifest(self, who: Credential, *, most: int = MOST_HEADERS, scope: UUID | None = None) -> list[Header]:
         """The headers of what is hot or warm, newest first: what one can choose from without loading any content."""
         within("most", most, 1, MOST_HEADERS)
-        with self._indexes.readers.borrowed() as reader, reader.reading():
+        with self._reading() as reader:
             view = view_of(self._indexes, who, reader, scope)
             clause = view.condition(EVERYTHING).holds_for("recent.id")
-            hits = recency.search(view.db, view.numbers, clause, most)
-            documents, _ = view.loaded([ident for ident, _ in hits])
+            with reader.guarded("recency"):
+                hits = recency.search(view.db, view.numbers, clause, most)
+            documents = self._sound(view, [ident for ident, _ in hits])
             found = [documents[ident] for ident, _ in hits if ident in documents]
             return [view.header(d) for d in found if view.shows(d)]
 
@@ -123,13 +137,14 @@ class Recaller:
         """The table of contents that is always loaded: the newest hot memories, within both bounds."""
         within("most", most, 1, 10_000)
         within("tokens", tokens, 1, 1_000_000)
-        with self._indexes.readers.borrowed() as reader, reader.reading():
+        with self._reading() as reader:
             view = view_of(self._indexes, who, reader)
             clause = view.condition(EVERYTHING).holds_for("entries.id")
-            lines = hot.entries(view.db, view.numbers, clause, most=most, tokens=tokens)
-            documents, _ = view.loaded([line.id for line in lines])
+            with reader.guarded("hot"):
+                lines = hot.entries(view.db, view.numbers, clause, most=most, tokens=tokens)
+            documents = self._sound(view, [line.id for line in lines])
             return [
-                HotLine(UUID(bytes=d.uuid), line.line, scope.id, view.origin(scope))
+                HotLine(UUID(bytes=d.uuid), hot.line_of(d), scope.id, view.origin(scope))
                 for line in lines
                 if (d := documents.get(line.id)) is not None and view.shows(d)
                 for scope in [view.scopes[d.scope_number]]
@@ -138,14 +153,35 @@ class Recaller:
     def neighbours(self, who: Credential, memory: UUID, *, hops: int = 1) -> list[Neighbour]:
         """The memories that are linked to one, over so many hops, as far as one may read them."""
         within("hops", hops, 1, MOST_HOPS)
-        with self._indexes.readers.borrowed() as reader, reader.reading():
+        with self._reading() as reader:
             view = view_of(self._indexes, who, reader)
             start = load(view.db, [memory.bytes]).get(memory.bytes)
             if start is None or start.scope_number not in view.scopes or not start.is_searchable:
                 raise NotFound("memory", memory)
-            return list(view.linked(start, hops))
+            with reader.guarded("graph"):
+                return list(view.linked(start, hops))
 
     # -------------------------------------------------------------- how
+
+    @contextmanager
+    def _reading(self) -> Iterator[Reader]:
+        """One read of all files at one moment. What is found wrong with one of them is told to who builds it anew."""
+        try:
+            with self._indexes.readers.borrowed() as reader:
+                for name, why in reader.damaged.items():
+                    self._indexes.report_damage(name, why)
+                # What is not guarded by another name is read from the documents.
+                with reader.guarded("documents"), reader.reading():
+                    yield reader
+        except Damaged as damaged:
+            self._indexes.report_damage(damaged.name, str(damaged))
+            raise
+
+    def _sound(self, view: View, idents: Sequence[int]) -> dict[int, Document]:
+        documents, sound = view.loaded(idents)
+        if not sound:
+            self._indexes.report_damage("documents", "a memory is not what was written; the documents are built anew")
+        return documents
 
     def _reranked(self, view: View, asked: Asked, ranked: list[Ranked]) -> list[Ranked]:
         if self._reranker is None or not ranked:
@@ -179,6 +215,9 @@ class Recaller:
 
     def _reporter(self, lacking: list[str]) -> Report:
         def report(name: str, error: BaseException) -> None:
+            if isinstance(error, BUSY):
+                lacking.append(f"{name}: is locked by another process")
+                return
             self._indexes.report_damage(
                 name, f"the {name} index cannot be read ({type(error).__name__}); it is built anew"
             )
@@ -220,18 +259,52 @@ def _beside(
     return ranking.fuse(query, [new[ident] for ident in kept])
 
 
-def _lacks(reader: Reader, view: View, mode: Mode, vector: bytes | None) -> list[str]:
+def _linked(
+    reader: Reader, view: View, documents: dict[int, Document], hops: int, report: Report
+) -> dict[int, tuple[Neighbour, ...]]:
+    if not hops or "graph" not in reader.attached:
+        return {}
+    try:
+        return {ident: view.linked(d, hops) for ident, d in documents.items()}
+    except (*DAMAGE, *BUSY) as error:
+        report("graph", error)
+        return {}
+
+
+def _needed(asked: Asked) -> tuple[str, ...]:
+    return (*_SOURCES[asked.mode], "graph") if asked.hops else _SOURCES[asked.mode]
+
+
+def _lacks(reader: Reader, view: View, asked: Asked, vector: bytes | None, report: Report) -> list[str]:
     """What the sources cannot give of the scopes that are asked; what they lack of others' is nobody's business."""
-    needed = {"keyword": ("fulltext",), "vector": ("vector",), "hybrid": ("fulltext", "vector", "recency")}[mode]
+    needed = _needed(asked)
     found = [f"{name}: {reader.lacks[name]}" for name in needed if name in reader.lacks]
     if "vector" in needed and vector is None:
         found.append("vectors: there is no embedder now, so the answer is by words alone")
     elif "vector" in needed and "vector" not in reader.lacks:
-        pending = _pending(view)
-        if pending:
-            found.append(f"vectors: {pending}{'' if pending < 1000 else ' or more'} memories have none yet")
-    partly = [name for name in needed if name in reader.attached and not reader.holds(name, view.scopes)]
-    return [*found, *(f"{name}: some scopes are still being copied to this runtime" for name in partly)]
+        found += _asked_of("vector", report, lambda: _without_vector(view))
+    for name in needed:
+        if name in reader.attached:
+            found += _asked_of(name, report, partial(_partly, reader, name, view))
+    return found
+
+
+def _asked_of(name: str, report: Report, ask: Callable[[], list[str]]) -> list[str]:
+    try:
+        return ask()
+    except (*DAMAGE, *BUSY) as error:
+        report(name, error)
+        return []
+
+
+def _partly(reader: Reader, name: str, view: View) -> list[str]:
+    whole = reader.holds(name, view.scopes)
+    return [] if whole else [f"{name}: some scopes are still being copied to this runtime"]
+
+
+def _without_vector(view: View) -> list[str]:
+    pending = _pending(view)
+    return [f"vectors: {pending}{'' if pending < 1000 else ' or more'} memories have none yet"] if pending else []
 
 
 def _pending(view: View) -> int:

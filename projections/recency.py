@@ -22,6 +22,8 @@ class Recency(Projection):
         )
 
     def apply(self, db: apsw.Connection, batch: Batch) -> None:
+        if batch.whole:
+            db.executemany("DELETE FROM recent WHERE id = ?", [(d.id,) for d in batch.changed])
         # A memory's time never changes, so it says where the row is.
         before = [(d.scope_number, d.learned_at, d.id) for d in batch.changed]
         db.executemany("DELETE FROM recent WHERE scope = ? AND learned_at = ? AND id = ?", before)

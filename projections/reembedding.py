@@ -98,7 +98,7 @@ class Reembedding:
 
     def _compared(self, copier: Copier, target: Target, replica: Replica) -> SpaceComparison:
         queries, source = self._queries(copier, replica)
-        places = [one.number << 1 for one in target.file.replicated().values()]
+        places = [one.number << 1 for one in target.replicated().values()]
         old = self._indexes.embedder
         new_best = [self._best(target.file.db, "main", self._embedder, query, places) for query in queries]
         old_best: list[list[int]] = []

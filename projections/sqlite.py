@@ -7,20 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import apsw
 import sqlite_vec
 
 #: What SQLite raises where the file is not what it was. SQLError too: our own statements are right, so a table that is
-#: missing was truncated away.
-DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.CantOpenError, apsw.FormatError, apsw.SQLError)
+#: missing was truncated away; and so a value that is doubled, of another kind or no text was not written by us.
+DAMAGE = (
+    apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.CantOpenError, apsw.FormatError, apsw.SQLError,
+    apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError, apsw.InternalError, apsw.NoMemError,
+    UnicodeDecodeError,
+)  # fmt: skip
 #: Somebody else holds it; it passes.
 BUSY = (apsw.BusyError, apsw.LockedError)
+#: The file is good, and cannot be written now: the disk is full, or the folder is not for us to write.
+UNWRITABLE = (apsw.FullError, apsw.ReadOnlyError, apsw.PermissionsError)
 
 BUSY_TIMEOUT = 10_000
 #: The same for a connection's own database and for those attached to it.
-_EACH = ("cache_size=-32768", "mmap_size=8589934592")
+_EACH = ("cache_size=-32768",)
+#: Where long stretches are read, a map of the file is three times as fast. To read on in a file that was cut short under
+#: its map ends the process, so only `Reader` sets this, which looks at the sizes before each read.
+MAPPED = "mmap_size=8589934592"
 #: secure_delete: what is erased is overwritten, not only unlinked.
 EVERYDAY = ("journal_mode=wal", "synchronous=normal", "secure_delete=on", *_EACH)
 #: For a file that nobody reads yet: losing it in a crash of the machine costs a new beginning. Overwriting stays on: where
@@ -35,8 +44,11 @@ class Clause(NamedTuple):
     values: tuple[Any, ...] = ()
 
 
-def connect(path: Path, *, create: bool = False) -> apsw.Connection:
-    """A connection with the vector extension. Raises one of `DAMAGE` where there is no such file, unless it may create it."""
+def connect(path: Path | Literal[""], *, create: bool = False) -> apsw.Connection:
+    """A connection with the vector extension. Raises one of `DAMAGE` where there is no such file, unless it may create it.
+
+    Without a path it is a file that nobody else sees, and that goes with the connection.
+    """
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if create else 0)
     db = apsw.Connection(str(path), flags=flags)
     try:

@@ -10,6 +10,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+import apsw
+
 from projections.house import HouseIndexes
 from substrate.errors import EmbedderUnavailable, NotFound, SubstrateError
 
@@ -36,7 +38,7 @@ class Tail:
         ]
         self._healer: threading.Thread | None = None
         #: What stopped it for good, such as an event that is newer than this code.
-        self.failure: SubstrateError | None = None
+        self.failure: Exception | None = None
 
     def start(self) -> None:
         for thread in self._threads:
@@ -79,7 +81,7 @@ class Tail:
             self._on_step(self._indexes)
         except NotFound:
             return LONGEST  # nobody here reads anything there; a grant may come
-        except SubstrateError as error:
+        except (SubstrateError, apsw.Error, OSError) as error:
             if self.failure is None:
                 log.warning("house %s: %s", self._indexes.house, error)
             self.failure = error
@@ -91,7 +93,7 @@ class Tail:
             self._indexes.heal()
             self._hint.set()
             self._fill.set()
-        except SubstrateError as error:
+        except (SubstrateError, apsw.Error, OSError) as error:
             log.warning("house %s: not built anew: %s", self._indexes.house, error)
             self._stop.wait(PATIENCE)
 
@@ -106,6 +108,6 @@ class Tail:
             except EmbedderUnavailable as error:
                 log.warning("house %s: %s", self._indexes.house, error)
                 self._stop.wait(PATIENCE)
-            except SubstrateError as error:
+            except (SubstrateError, apsw.Error, OSError) as error:
                 log.warning("house %s: vectors wait: %s", self._indexes.house, error)
                 self._stop.wait(PATIENCE)

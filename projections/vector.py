@@ -66,6 +66,8 @@ class Vector(Projection):
         wanting = [(d.id, d.uuid, d.content_version) for d in batch.new if wants_vector(d)]
         db.executemany("INSERT INTO pending VALUES (?, ?, ?)", wanting)
         for d in batch.changed:
+            if batch.whole:  # what is here of it is not to be relied on
+                _remove(db, d.id)
             self._apply_one(db, d)
 
     def _apply_one(self, db: apsw.Connection, d: Document) -> None:
@@ -76,10 +78,10 @@ class Vector(Projection):
         elif there is None or there[0] != d.content_version:
             _remove(db, d.id)
             db.execute("INSERT OR REPLACE INTO pending VALUES (?, ?, ?)", (d.id, d.uuid, d.content_version))
-        elif there[1] != _place(d):
+        elif there[1] != place_of(d):
             ((vector,),) = rows(db, "SELECT vector FROM vectors WHERE rowid = ?", (d.id,))
             _remove(db, d.id)
-            _insert(db, [(d.id, d.content_version, _place(d), vector)])
+            _insert(db, [(d.id, d.content_version, place_of(d), vector)])
 
     def load(self, db: apsw.Connection, house: UUID, bounds: Sequence[tuple[int, int]]) -> None:
         for low, high in bounds:
@@ -144,7 +146,7 @@ def fill(db: apsw.Connection, found: Iterable[tuple[Pending, Document, bytes]]) 
         waits = rows(db, "SELECT content_version FROM pending WHERE id = ?", (pending.id,))
         same = waits == [(document.content_version,)] and pending.content_version == document.content_version
         if same and wants_vector(document):
-            ready.append((pending.id, pending.content_version, _place(document), vector))
+            ready.append((pending.id, pending.content_version, place_of(document), vector))
     db.executemany("DELETE FROM pending WHERE id = ?", [(row[0],) for row in ready])
     _insert(db, ready)
     return len(ready)
@@ -171,7 +173,8 @@ def wants_vector(d: Document) -> bool:
     return d.is_searchable and bool(d.content or d.title or d.description)
 
 
-def _place(d: Document) -> int:
+def place_of(d: Document) -> int:
+    """The partition of a memory: its scope, and whether it is past."""
     return d.scope_number << 1 | d.is_past
 
 

@@ -10,14 +10,15 @@ import apsw
 
 from projections import graph
 from projections.answer import Header, Neighbour, Origin, Recalled, warnings_of
-from projections.document import COLUMNS, Document, checks_out, unlisted
+from projections.copying import Damaged
+from projections.document import SEALED, Document, checks_out, unlisted
 from projections.documents import load
 from projections.embedding.providers import Embedder
 from projections.filters import Condition, Filters
 from projections.house import Known
 from projections.ranking import Ranked
 from projections.reader import Reader, Readers
-from projections.sqlite import rows
+from projections.sqlite import DAMAGE, rows
 from substrate.errors import Denied, NotFound
 from substrate.world.credential import Credential
 from substrate.world.replica import ReachedScope, from_micros
@@ -68,7 +69,7 @@ class View(NamedTuple):
             return "own"
         return "house" if scope.id == self.house else "room"
 
-    def recalled(self, d: Document, ranked: Ranked, hops: int) -> Recalled:
+    def recalled(self, d: Document, ranked: Ranked, neighbours: tuple[Neighbour, ...]) -> Recalled:
         scope, taught_by = self.scopes[d.scope_number], UUID(bytes=d.taught_by)
         return Recalled(
             memory=UUID(bytes=d.uuid), content=d.content or "", title=d.title, description=d.description, key=d.key,
@@ -76,7 +77,7 @@ class View(NamedTuple):
             status=d.status, scope=scope.id, origin=self.origin(scope), origin_name=self.names.get(scope.id),
             taught_by=taught_by, taught_by_name=self.names.get(taught_by), learned_at=from_micros(d.learned_at),
             version=d.version, confidence=d.confidence, session=d.session, warnings=warnings_of(d, self.now),
-            neighbours=self.linked(d, hops) if hops else (), score=ranked.score, parts=dict(ranked.parts),
+            neighbours=neighbours, score=ranked.score, parts=dict(ranked.parts),
         )  # fmt: skip
 
     def header(self, d: Document) -> Header:
@@ -96,7 +97,10 @@ class View(NamedTuple):
                     other = to_id if from_id == uuid else from_id
                     if other not in seen:
                         reached.setdefault(other, (relation, weight))
-            known = load(self.db, list(reached))
+            try:
+                known = load(self.db, list(reached))
+            except DAMAGE as error:
+                raise Damaged("documents", error) from error
             edge = [uuid for uuid in reached if uuid in known and self.shows(known[uuid])]
             seen.update(reached)
             for uuid in edge:
@@ -112,12 +116,11 @@ class View(NamedTuple):
     def loaded(self, idents: Sequence[int]) -> tuple[dict[int, Document], bool]:
         """The documents of these numbers, and whether all their texts are what was written: one that is not is left out."""
         numbers = ", ".join(map(str, idents))
-        found = map(Document._make, rows(self.db, f"SELECT {COLUMNS} FROM main.memories WHERE id IN ({numbers})"))
-        documents = {d.id: d for d in found}
-        sound = {ident: d for ident, d in documents.items() if checks_out(d)}
+        found = rows(self.db, f"SELECT {SEALED} FROM main.memories WHERE id IN ({numbers})")
+        sound = {row[0]: Document._make(row[:-1]) for row in found if checks_out(row)}
         # Without content, because it was erased: its event may be younger than the moment one looks at.
         shown = {ident: d for ident, d in sound.items() if d.scope_number in self.scopes and d.content is not None}
-        return shown, len(sound) == len(documents)
+        return shown, len(sound) == len(found)
 
 
 def view_of(indexes: Served, who: Credential, reader: Reader, only: UUID | None = None) -> View:

@@ -12,7 +12,7 @@ from projections.house import HouseIndexes
 from projections.past import Past
 from projections.recall import Recaller
 from projections.tail import Tail
-from substrate.errors import SubstrateError
+from substrate.errors import IndexUnavailable, SubstrateError
 from substrate.runtime.signals import INTERVAL, SignalBuffer
 from substrate.world.credential import Credential
 
@@ -41,7 +41,7 @@ class Resident:
         self.indexes.host(who)
         if self.indexes.known(who) is None:
             if catch_up:
-                self.indexes.step()
+                self._step(who)
             else:
                 self.indexes.listen()
         with self._lock:
@@ -49,6 +49,14 @@ class Resident:
                 self._started = True
                 self.tail.start()
                 self._keeper.start()
+
+    def _step(self, who: Credential) -> None:
+        try:
+            self.indexes.step()
+        except IndexUnavailable:
+            # It serves what can be read, and is followed when it can be written.
+            if self.indexes.known(who) is None:
+                raise
 
     def hint(self) -> None:
         """Something was written to the house: look now."""
