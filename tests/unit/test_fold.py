@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from projections import fold as folding
-from projections.document import Document, check_of, document_id
+from projections.document import Document, check_of, checks_out, document_id, seal_of
 from projections.fold import fold
 from substrate.errors import UnknownEvent
 from substrate.world.events import MemoryLearned
@@ -163,5 +163,7 @@ def test_a_check_that_does_not_fit_is_noticed() -> None:
     """The control: the check says something."""
     document = next(iter(folded(learned({"content": "a"})).documents.values()))
     assert document.id == document_id(7, 5)
-    assert not check_of(document._replace(content="b"))
+    seal = seal_of(document)
+    assert checks_out((*document, seal))
+    assert not checks_out((*document._replace(content="b"), seal))
     assert document.checked == check_of(document.uuid, 1, "active", "warm", "a", None, None, None)
