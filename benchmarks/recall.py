@@ -158,10 +158,15 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="a list of rows instead of tables")
     parser.add_argument("--url", help="a server whose role may create roles and databases; else one of our own")
     parser.add_argument("--reference", type=Path, default=REFERENCE, metavar="FILE", help="the fixed layouts")
+    parser.add_argument("--most", type=int, default=1_000_000, metavar="N", help="the largest house")
     parser.add_argument("--most-for-peers", type=int, default=100_000, metavar="N", help="the largest house for them")
     options = parser.parse_args()
     plan = QUICK if options.quick else FULL
-    plan = replace(plan, peer_sizes=tuple(size for size in plan.peer_sizes if size <= options.most_for_peers))
+    plan = replace(
+        plan,
+        sizes=tuple(size for size in plan.sizes if size <= options.most),
+        peer_sizes=tuple(size for size in plan.peer_sizes if size <= min(options.most, options.most_for_peers)),
+    )
     reference = load_reference(options.reference)
     if isinstance(reference, str):
         served_by, tables = "nothing was measured", not_measured(plan, reference)

@@ -82,6 +82,15 @@ def nearest(given: Sequence[Given], scope: int, vector: NDArray[np.float32], mos
     return [numbers[place] for place in np.argsort(-likeness)[:most] if likeness[place] > 0]
 
 
+def best_with_ties(scored: Sequence[tuple[float, int]], most: int) -> list[int]:
+    """The numbers of so many of the highest scores, and of those that equal the last of them but for rounding."""
+    ordered = sorted(scored, reverse=True)
+    if len(ordered) <= most:
+        return [number for _, number in ordered]
+    last = ordered[most - 1][0]
+    return [number for score, number in ordered if score >= last - 1e-9 * abs(last)]
+
+
 def share(found: Collection[int], wanted: Collection[int]) -> float:
     """How much of what was wanted is among what was found."""
     return len(set(found) & set(wanted)) / len(set(wanted)) if wanted else 1.0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmarks import recall_peers
 from benchmarks.furnished_house import ROOMS, SCOPES, scopes_of
 from benchmarks.recall import FULL, not_measured
-from benchmarks.recall_questions import askers, load_reference, make_questions, nearest, share
+from benchmarks.recall_questions import askers, best_with_ties, load_reference, make_questions, nearest, share
 from benchmarks.report import all_met
 
 
@@ -67,6 +67,14 @@ def test_the_truth_is_of_one_scope_nearest_first_without_what_points_away() -> N
     assert nearest(given, 3, unit(1, 0.1), 10) == [0, 2]
     assert nearest(given, 3, unit(1, 0.1), 1) == [0]
     assert nearest(given, 5, unit(1, 0), 10) == []
+
+
+def test_of_equals_either_may_be_the_last_that_is_taken() -> None:
+    scored = [(3.0, 1), (2.0, 2), (2.0, 3), (1.0, 4)]
+    assert sorted(best_with_ties(scored, 2)) == [1, 2, 3]
+    assert best_with_ties(scored, 1) == [1]
+    assert sorted(best_with_ties(scored, 9)) == [1, 2, 3, 4]
+    assert best_with_ties([(-1.0, 1), (-2.0, 2)], 1) == [1]
 
 
 def test_a_share_is_of_what_was_wanted() -> None:
