@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 from projections.answer import Answer
+from projections.embedding.providers import Embedder
 from projections.house import HouseIndexes
 from projections.ranking import Mode
 from substrate.errors import IndexUnavailable
@@ -169,7 +171,12 @@ class Desk:
 
 
 @contextmanager
-def desk(urls: DatabaseUrls, home: Path, agent: Agent, *, follow: bool = False) -> Iterator[Desk]:
-    with runtime(urls, home, follow=follow, embedder="letters") as opened:
-        opened._embedders["letters"] = Letters()
+def desk(
+    urls: DatabaseUrls, home: Path, agent: Agent, *, follow: bool = False, embedder: Embedder | None = None
+) -> Iterator[Desk]:
+    chosen = embedder or Letters()
+    with (
+        patch("substrate.runtime.runtime.load_embedder", lambda _settings: chosen),
+        runtime(urls, home, follow=follow, embedder="letters") as opened,
+    ):
         yield Desk(opened, agent)

@@ -43,6 +43,8 @@ class Runtime:
         self._lock = threading.Lock()
         self._embedders: dict[str, Embedder | None] = {}
         self._reranker = load_reranker(settings)
+        if "embedder" in settings.model_fields_set:
+            self.embedder(settings.embedder)  # one that cannot be used stops the start, not the first who comes in
         self._hints = Hints(world.database, self._heard) if follow else None
         if self._hints is not None:
             self._hints.start()

@@ -19,15 +19,31 @@ from projections.folder import MANIFEST
 from projections.house import HouseIndexes
 from projections.sqlite import connect, rows
 from substrate.errors import IndexUnavailable
+from substrate.world.world import World
+from tests.conftest import FreshDatabase
 from tests.damage import FILES, HARMS, PARTS, Desk, desk, flip_inside, swap
 from tests.residents import House
 from tests.servers import DatabaseUrls
 
 
+@pytest.fixture(scope="module")
+def database(fresh_database: FreshDatabase) -> Iterator[DatabaseUrls]:
+    """One for all, with a house for each."""
+    with fresh_database() as urls:
+        yield urls
+
+
+@pytest.fixture(scope="module")
+def world(database: DatabaseUrls) -> Iterator[World]:
+    opened = World.open(app_url=database.app, owner_url=database.owner)
+    yield opened
+    opened.close()
+
+
 @pytest.fixture
 def asked(database: DatabaseUrls, house: House, tmp_path: Path) -> Iterator[Desk]:
     with desk(database, tmp_path / "home", house.kate) as made:
-        made.write(8)
+        made.write(5)
         made.heal()
         assert made.whole()
         yield made
