@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from projections.copying import Damaged, Target
+from projections.copying import Target
 from projections.embedding.providers import Embedder
 from projections.files import IndexFile
 from projections.filling import Filler
@@ -24,7 +24,7 @@ from projections.rebuild import Builder
 from projections.sqlite import DAMAGE
 from projections.standard import standard_projections
 from projections.vector import Vector
-from substrate.errors import EmbedderUnavailable
+from substrate.errors import EmbedderUnavailable, IndexUnavailable
 from substrate.world.credential import Credential
 from substrate.world.database import Database
 from substrate.world.replica import Reached, Replica
@@ -91,7 +91,7 @@ class Past:
             if found is None:
                 try:
                     found = self._built(who, seq, moment, readable)
-                except (OSError, Damaged, *DAMAGE):
+                except (OSError, IndexUnavailable, *DAMAGE):
                     # Another process, which heard of an erasure, may have removed it while it was built.
                     found = self._built(who, seq, moment, readable)
                 self._kept[key] = found
