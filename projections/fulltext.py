@@ -56,15 +56,16 @@ class Fulltext(Projection):
         db.create_scalar_function("searchable", _searchable, 1, deterministic=True)
         db.create_scalar_function("joined", _joined, 2, deterministic=True)
         fields = ", ".join(_LOADED[name] for name in FIELDS)
-        for past in (0, PAST):
-            # By number, the active before the others: full text writes what it holds back at every step down.
-            for low, high in bounds:
-                db.execute(
-                    f"INSERT INTO words(rowid, {', '.join(FIELDS)}) SELECT id | {past}, {fields} FROM docs.memories"
-                    f" WHERE id BETWEEN ? AND ? AND status {'<>' if past else '='} 'active' AND status <> 'erased'"
-                    " AND NOT blocked ORDER BY id",
-                    (low, high),
-                )
+        # One statement, by number, of each scope the active before the others: full text writes out what it holds back
+        # at the end of a statement, and at every step down.
+        halves = json.dumps([(low, high, past) for low, high in bounds for past in (0, 1)])
+        db.execute(
+            f"INSERT INTO words(rowid, {', '.join(FIELDS)})"
+            f" SELECT m.id | ((half.value ->> 2) << {HALF_SHIFT}), {fields} FROM json_each(?) half CROSS JOIN docs.memories m"
+            " WHERE m.id BETWEEN half.value ->> 0 AND half.value ->> 1 AND (m.status <> 'active') = (half.value ->> 2)"
+            " AND m.status <> 'erased' AND NOT m.blocked",
+            (halves,),
+        )
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
         for past in (False, True):

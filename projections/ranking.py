@@ -145,6 +145,12 @@ def fuse(query: Query, candidates: Iterable[Candidate], weights: Weights = DEFAU
     return ranked
 
 
+def nearest(candidates: Iterable[Candidate]) -> list[Ranked]:
+    """The candidates by meaning alone, nearest first: what is asked for by vector is the vectors' own order."""
+    found = [Ranked(c, c.vector, {"vector": c.vector}, c.vector) for c in candidates if c.vector is not None]
+    return sorted(found, key=best_first, reverse=True)
+
+
 def lift(fused: Sequence[Ranked], neighbours: Iterable[Ranked] = (), weights: Weights = DEFAULT) -> list[Ranked]:
     """The fused candidates and their neighbours, in their surroundings, best first.
 

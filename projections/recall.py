@@ -235,6 +235,8 @@ def _ranked(
             break
         search = replace(search, most=search.most * 2)
         found = find(reader, search, report)
+    if search.mode == "vector":
+        return found, ranking.nearest(found.candidates.values())
     fused = ranking.fuse(query, found.candidates.values())
     return found, ranking.lift(fused, _beside(reader.db, search, query, fused, found))
 
