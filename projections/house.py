@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -20,12 +20,13 @@ from projections.embedding.providers import Embedder
 from projections.files import IndexFile
 from projections.filling import Filler
 from projections.folder import Folder, Manifest, Occupied
+from projections.known import Known
 from projections.projection import Projection
 from projections.reader import Readers
 from projections.rebuild import Builder, Progress, RebuildReport, is_of
 from projections.sqlite import BUSY, DAMAGE
 from projections.standard import standard_projections
-from projections.status import Blocked, ProjectionStatus
+from projections.status import Blocked, ProjectionStatus, status_of
 from substrate.errors import IndexUnavailable, InvalidInput, NotCaughtUp, NotFound
 from substrate.world.credential import Credential
 from substrate.world.database import Database
@@ -41,19 +42,6 @@ TRIES = 5
 MAX_STALENESS = 30.0
 #: Seconds between two looks of who waits for a position.
 PAUSE = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What one credential reaches, as it was last heard, and the names it may know."""
-
-    reached: Reached
-    names: dict[UUID, str]
-
-    @property
-    def expired(self) -> bool:
-        until = self.reached.until
-        return until is not None and until <= datetime.now(UTC)
 
 
 class HouseIndexes:
@@ -476,23 +464,7 @@ class HouseIndexes:
         with self._lock:
             copier = self._copier(self.folder.manifest())
             targets = {target.name: target for target in copier.targets} if copier else {}
-            return [self._status_of(projection, targets.get(projection.name)) for projection in self.projections]
-
-    def _status_of(self, projection: Projection, target: Target | None) -> ProjectionStatus:
-        name, version = projection.name, projection.version
-        fault = self.faults.get(name)
-        try:
-            if target is not None:
-                with target.guarded() as db:
-                    seq, pending = target.checkpoint().seq, projection.pending(db)
-                return ProjectionStatus(
-                    name=name, version=version, file=target.file.path.name, position=seq, lag=max(0, self.head - seq),
-                    pending=pending, dead_letters=len(target.dead_letters()), scopes=len(target.replicated()),
-                    bytes=target.file.size, fault=fault,
-                )  # fmt: skip
-        except IndexUnavailable as error:
-            fault = str(error)
-        return ProjectionStatus(name, version, None, 0, self.head, 0, 0, 0, 0, fault)
+            return [status_of(p, targets.get(p.name), self.head, self.faults.get(p.name)) for p in self.projections]
 
     def choose_embedder(self, name: str) -> None:
         """Write down what makes the vectors of this folder."""

@@ -18,7 +18,8 @@ from projections.embedding.providers import Embedder
 from projections.files import IndexFile
 from projections.filling import Filler
 from projections.folder import Folder
-from projections.house import HouseIndexes, Known
+from projections.house import HouseIndexes
+from projections.known import Known
 from projections.reader import Readers
 from projections.rebuild import Builder
 from projections.sqlite import DAMAGE

@@ -26,7 +26,7 @@ from projections.document import Document, scope_range
 from projections.documents import load
 from projections.embedding.providers import Reranker
 from projections.filters import EVERYTHING, Filters
-from projections.house import Known
+from projections.known import Known
 from projections.ranking import Candidate, Mode, Ranked
 from projections.reader import Reader
 from projections.reranking import Said, rerank, texts_wanted

@@ -15,7 +15,7 @@ from projections.document import SEALED, Document, checks_out, unlisted
 from projections.documents import load
 from projections.embedding.providers import Embedder
 from projections.filters import Condition, Filters
-from projections.house import Known
+from projections.known import Known
 from projections.ranking import Ranked
 from projections.reader import Reader, Readers
 from projections.sqlite import DAMAGE, rows
