@@ -31,6 +31,8 @@ Mode = Literal["keyword", "vector", "hybrid"]
 Who = UUID | bytes
 
 DAY = 86_400.0
+#: Scores that differ by less are the same: to scale by less would divide by next to nothing.
+EQUAL = 1e-9
 
 
 @dataclass(slots=True)
@@ -189,11 +191,11 @@ def _sources(mode: Mode, found: Sequence[Candidate], weights: Weights) -> tuple[
 
 
 def _span(scores: Sequence[float]) -> tuple[float, float]:
-    """The lowest score and the range above it. Where all are equal, each counts in full."""
+    """The lowest score and the range above it. Where all are as good as equal, each counts in full."""
     if not scores:
         return 0.0, 1.0
     low, high = min(scores), max(scores)
-    return (low, high - low) if high > low else (low - 1.0, 1.0)
+    return (low, high - low) if high - low > EQUAL else (low - 1.0, 1.0)
 
 
 def _within(spans: Iterable[Span], moment: float) -> bool:
