@@ -413,7 +413,7 @@ def test_following_the_stream_shows_what_comes_and_ends_with_control_c(shell: Sh
 
 
 def test_erasing_asks_first_and_gives_account(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    secret = learn(shell, "the PIN is 4711", "--key", "pin", "--session", "friday")
+    secret = learn(shell, "the PIN is 47-11", "--key", "pin", "--session", "friday")
     assert shell.json("erase", "pin", "--dry-run")["erased"] == [secret]
     assert shell.fails("erase", "pin") == "invalid_input"
     assert shell.fails("erase") == "invalid_input"
@@ -421,11 +421,11 @@ def test_erasing_asks_first_and_gives_account(shell: Shell, monkeypatch: pytest.
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
     assert shell.run("erase", "pin").err == "substrate: nothing was done\n"
-    assert shell.json("get", "pin")["content"] == "the PIN is 4711"
+    assert shell.json("get", "pin")["content"] == "the PIN is 47-11"
     monkeypatch.setattr("typer.confirm", lambda *_, **__: True)
     assert "body and salt set to NULL" in shell("erase", "--session", "friday")
     assert shell.json("get", secret)["status"] == "erased"
-    assert "4711" not in shell("get", secret) + shell("history", secret) + json.dumps(shell.json("stream"))
+    assert "47-11" not in shell("get", secret) + shell("history", secret) + json.dumps(shell.json("stream"))
     assert shell.json("verify")["ok"] is True
 
 

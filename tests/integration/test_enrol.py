@@ -146,6 +146,21 @@ def test_every_function_it_may_call_answers_nothing_to_a_false_claim(
         "rights_at": (house, setting.eve.id, 2**63 - 2),
         "retraction_reach": (house, "agent", str(setting.eve.id)),
         "erasure_targets": (house, "memory", [memory]),
+        "record_signals": (house, f"{{{memory}}}", "{asked}", "{1}", "{1}", "{2026-01-01T00:00:00Z}"),
+    }
+    # Whatever takes several principals and their tokens first.
+    claimed_together: dict[str, tuple[object, ...]] = {
+        "replica_scopes": (house,),
+        "replica_readable": (house,),
+        "replica_mark": (house, 0),
+        "replica_events": (house, f"{{{house}}}", 0, 1_000, 1_000),
+        "replica_subjects": (house, f"{{{memory}}}", 1_000),
+        "replica_digests": (house,),
+        "replica_checks": (house, house, UUID(int=0), 1_000),
+        "read_embeddings": (house, "model@1", f"{{{memory}}}"),
+        "store_embeddings": (house, "model@1", f"{{{memory}}}", "{1}", '{"\\\\x00000000"}'),
+        "embedding_progress": (house, "model@1"),
+        "report_runtime": (house, "kitchen", "{}"),
     }
     operators: dict[str, tuple[object, ...]] = {
         "houses": (),
@@ -154,6 +169,8 @@ def test_every_function_it_may_call_answers_nothing_to_a_false_claim(
         "import_begin": (uuid4(),),
         "import_rows": (house, "memories", "[]"),
         "import_end": (house, 1),
+        "prune_signals": (datetime.now(UTC),),
+        "runtime_reports": (),
     }
     own = {"login_kind", "scopes_with", "visible_scopes", "managed_scopes", "authenticate", "append", "govern"}
     granted = {
@@ -163,11 +180,14 @@ def test_every_function_it_may_call_answers_nothing_to_a_false_claim(
             " AND has_function_privilege(p.oid, 'EXECUTE')"
         )
     }
-    assert granted == claimed.keys() | operators.keys() | own, "a function is new: say here what it must refuse"
+    told = claimed.keys() | claimed_together.keys() | operators.keys() | own
+    assert granted == told, "a function is new: say here what it must refuse"
 
     for principal in (None, setting.eve.id, setting.home.owner.id, house):
         for name, arguments in claimed.items():
             assert empty(login, name, principal, None, *arguments), (name, principal)
+        for name, arguments in claimed_together.items():
+            assert empty(login, name, together(principal), "{NULL}", *arguments), (name, principal)
     for name, arguments in operators.items():
         assert empty(login, name, *arguments), name
     # The null control: the application's login is answered.
@@ -175,6 +195,7 @@ def test_every_function_it_may_call_answers_nothing_to_a_false_claim(
         assert not empty(app, "houses")
         assert not empty(app, "read_chain", None, None, house, 0, 1_000)
         assert not empty(app, "my_rights", setting.eve.id, None, 2**63 - 2)
+        assert not empty(app, "replica_events", together(setting.eve.id), "{NULL}", *claimed_together["replica_events"])
 
 
 def empty(connection: psycopg.Connection[tuple[object, ...]], name: str, *arguments: object) -> bool:
@@ -186,7 +207,12 @@ def empty(connection: psycopg.Connection[tuple[object, ...]], name: str, *argume
         rows = connection.execute(call, arguments).fetchall()
     except psycopg.Error as error:
         return error.sqlstate in ("SB002", "42501")
-    return all(value in (None, False, 0, "") for row in rows for value in row)
+    return not any(value for row in rows for value in row)
+
+
+def together(principal: UUID | None) -> str:
+    """One principal as a list of them."""
+    return f"{{{principal or 'NULL'}}}"
 
 
 def event(setting: Setting, actor: UUID, kind: str = "MemoryLearned", **changed: object) -> str:
