@@ -7,7 +7,6 @@ python benchmarks/append.py --json     the same rows, for a program
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -127,11 +126,7 @@ def measure(url: str | None, plan: Plan) -> tuple[str, dict[str, list[Row]]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, smaller streams")
-    parser.add_argument("--json", action="store_true", help="a list of rows instead of tables")
-    parser.add_argument("--url", help="a server whose role may create roles and databases; else one of our own")
-    options = parser.parse_args()
+    options = report.options(__doc__, quick="fewer and shorter rounds, smaller streams").parse_args()
     plan = QUICK if options.quick else FULL
     served_by, tables = measure(options.url, plan)
     return report.show(f"{served_by}; medians of {plan.rounds} interleaved rounds", tables, as_rows=options.json)

@@ -11,7 +11,6 @@ clock, because some of them work in another process.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -153,10 +152,7 @@ def not_measured(plan: Plan, why: str) -> dict[str, list[Row]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, smaller houses")
-    parser.add_argument("--json", action="store_true", help="a list of rows instead of tables")
-    parser.add_argument("--url", help="a server whose role may create roles and databases; else one of our own")
+    parser = report.options(__doc__, quick="fewer rounds, smaller houses")
     parser.add_argument("--reference", type=Path, default=REFERENCE, metavar="FILE", help="the fixed layouts")
     parser.add_argument("--most", type=int, default=1_000_000, metavar="N", help="the largest house")
     parser.add_argument("--most-for-peers", type=int, default=100_000, metavar="N", help="the largest house for them")

@@ -6,6 +6,7 @@ are interleaved because a laptop that gets warm, or a neighbour that wakes up, t
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import sys
@@ -75,6 +76,15 @@ def all_met(rows: Iterable[Row]) -> bool:
 def as_json(rows: Iterable[Row]) -> str:
     """A list of objects; figures are not rounded."""
     return json.dumps([asdict(row) for row in rows], ensure_ascii=False, indent=2) + "\n"
+
+
+def options(description: str | None, quick: str) -> argparse.ArgumentParser:
+    """What every benchmark takes; `quick` says what its short form leaves out."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument("--json", action="store_true", help="a list of rows instead of tables")
+    parser.add_argument("--url", help="a server whose role may create roles and databases; else one of our own")
+    return parser
 
 
 def show(told: str, tables: Mapping[str, Sequence[Row]], *, as_rows: bool) -> int:

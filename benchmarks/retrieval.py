@@ -12,7 +12,6 @@ https://github.com/snap-research/locomo, CC BY-NC 4.0.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -174,11 +173,8 @@ def tables_of(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = report.options(__doc__, quick="some questions of one conversation; meets no target")
     parser.add_argument("--data", type=Path, help="the conversations: a JSON file in the form of LoCoMo's")
-    parser.add_argument("--quick", action="store_true", help="some questions of one conversation; meets no target")
-    parser.add_argument("--json", action="store_true", help="a list of rows instead of tables")
-    parser.add_argument("--url", help="a server whose role may create roles and databases; else one of our own")
     options = parser.parse_args()
     if options.data is None:
         tables = {"retrieval": [missing("R@10", "%", WHERE)]}

@@ -81,8 +81,8 @@ class Fulltext(Projection):
 
     def end_bulk(self, db: apsw.Connection) -> None:
         db.execute("INSERT INTO words(words, rank) VALUES ('hashsize', ?)", (EVERYDAY_HASH,))
-        # Numbers of several scopes do not come in ascending order, and each step back begins a new piece. A search asks
-        # every piece for every word, once for each scope: with one piece it takes half the time.
+        # Each stretch of a load begins again with the lowest scope, and so with a new piece. A search asks every piece for
+        # every word: with one piece it takes half the time.
         db.execute("INSERT INTO words(words) VALUES ('optimize')")
 
     def forget_for_good(self, db: apsw.Connection) -> None:
