@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from typing import Any
 from uuid import UUID
 
 import apsw
@@ -19,7 +20,7 @@ import apsw
 from projections import documents
 from projections.document import PAST, Document
 from projections.files import Checkpoint, Copied, IndexFile
-from projections.fold import DeadLetter, Folded, fold
+from projections.fold import DeadLetter, Folded, fold, learned_rows
 from projections.projection import Batch, Projection
 from projections.sqlite import BUSY, BUSY_TIMEOUT, DAMAGE, UNWRITABLE, rows
 from substrate.errors import IndexUnavailable, StreamFault
@@ -204,6 +205,25 @@ class Copier:
         if any(event.type == "MemoryErased" for event in todo):
             target.file.owe_forgetting()
         return folded
+
+    def learn(self, events: Sequence[tuple[Any, ...]], numbers: Mapping[bytes, int]) -> list[StoredEvent]:
+        """Bulk: write a page of events into documents that have nothing of it, in the transaction that is open.
+
+        The events are bare rows; those that are no plain learning are returned. Numbers are those of the scopes.
+        """
+        target = self.targets[0]
+        if not isinstance(target.projection, documents.Documents):
+            raise TypeError("the first target is the documents")
+        learned, others = learned_rows(events, numbers)
+        target.projection.learn(target.file.db, learned)
+        if others:
+            found = self._fold(others, numbers)
+            target.file.bury(found.dead)
+            # All as changed: what is among them may have been learned in this very page.
+            self._apply(target, others, list(found.documents.values()), events[-1][0])
+            if any(event.type == "MemoryErased" for event in others):
+                target.file.owe_forgetting()
+        return others
 
     def _fold(self, events: Sequence[StoredEvent], numbers: Mapping[bytes, int]) -> Folded:
         return fold(self.house, events, numbers, lambda uuids: documents.load(self.documents.db, uuids))

@@ -19,7 +19,7 @@ _MARKS = ", ".join("?" * (len(Document._fields) + 1))
 
 class Documents(Projection):
     name = "documents"
-    version = 2
+    version = 3
 
     def create(self, db: apsw.Connection, expected: int = 0) -> None:
         kinds = {"id": "INTEGER PRIMARY KEY", "uuid": "BLOB NOT NULL"}
@@ -30,10 +30,16 @@ class Documents(Projection):
         db.execute("CREATE INDEX memories_session ON memories(session, id) WHERE session IS NOT NULL")
         db.execute("CREATE INDEX memories_expiry ON memories(expires_at, id) WHERE expires_at IS NOT NULL")
         db.execute("CREATE INDEX memories_blocked ON memories(id) WHERE blocked")
+        db.execute("CREATE INDEX memories_hot ON memories(id) WHERE tier = 'hot'")
+        db.execute("CREATE INDEX memories_past ON memories(id) WHERE status <> 'active'")
 
     def apply(self, db: apsw.Connection, batch: Batch) -> None:
         db.executemany(f"INSERT INTO memories VALUES ({_MARKS})", map(_sealed, batch.new))
         db.executemany(f"INSERT OR REPLACE INTO memories VALUES ({_MARKS})", map(_sealed, batch.changed))
+
+    def learn(self, db: apsw.Connection, learned: Iterable[tuple[Any, ...]]) -> None:
+        """Put in memories that are new, in the form that `learned_rows` gives them."""
+        db.executemany(f"INSERT INTO memories VALUES ({_MARKS})", learned)
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
         db.execute("DELETE FROM memories WHERE id BETWEEN ? AND ?", scope_range(scope_number))

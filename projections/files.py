@@ -54,8 +54,8 @@ class IndexFile:
         self._inode = path.stat().st_ino
 
     @classmethod
-    def create(cls, path: Path, about: dict[str, str | int]) -> IndexFile:
-        db = connect(path, create=True)
+    def create(cls, path: Path, about: dict[str, str | int], *, shrinking: bool = False) -> IndexFile:
+        db = connect(path, create=True, shrinking=shrinking)
         with db:
             for statement in _SCHEMA.split(";"):
                 db.execute(statement)
@@ -169,7 +169,8 @@ class IndexFile:
 
     def settle(self) -> None:
         """After a bulk load: on disk for good, with the settings of everyday."""
-        pragmas(self.db, ("synchronous=full", "wal_checkpoint(TRUNCATE)", *EVERYDAY, "wal_autocheckpoint=1000"))
+        # To go back to a log writes the first page, and with `full` that brings all the others to the disk.
+        pragmas(self.db, ("synchronous=full", *EVERYDAY, "cache_spill=on"))
 
 
 def scope_of(stored: object) -> UUID:

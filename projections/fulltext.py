@@ -6,7 +6,7 @@ The rows of a scope lie in one range of rowids, so a search of a few scopes read
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -19,27 +19,40 @@ from projections.terms import searchable
 
 #: Words by their stems, whatever their accents.
 TOKENIZER = "porter unicode61 remove_diacritics 2"
-#: The columns, and what a word counts in each beside one of the content.
-FIELDS = {"title": 1.5, "description": 1.0, "content": 1.0, "tags": 1.0, "quotes": 0.5}
+#: The columns, and what a word counts in each beside one of the content. The content is the first: for every word of
+#: another column it is written down which, and most words are the content's.
+FIELDS = {"content": 1.0, "title": 1.5, "description": 1.0, "tags": 1.0, "quotes": 0.5}
 BM25 = f"bm25(words, {', '.join(str(weight) for weight in FIELDS.values())})"
 _INSERT = f"INSERT INTO words(rowid, {', '.join(FIELDS)}) VALUES (?, ?, ?, ?, ?, ?)"
 
-#: Each field out of the documents. Python is called only for what SQL cannot tell is plain.
+#: Each field out of the documents. Python is called only for what SQL cannot tell is plain: a call waits for all other
+#: threads, and one that is made for every row makes full text as slow as they are.
 _LOADED = {
     **{
-        name: f"CASE WHEN octet_length({name}) = length({name}) THEN {name} ELSE searchable({name}) END"
+        name: f"CASE WHEN {name} IS NULL OR octet_length({name}) = length({name}) THEN {name} ELSE searchable({name}) END"
         for name in ("title", "description", "content")
     },
     "tags": "CASE WHEN tags IS NULL AND concept_tags IS NULL THEN NULL ELSE joined(tags, concept_tags) END",
     "quotes": "CASE WHEN quotes IS NULL THEN NULL ELSE joined(quotes, NULL) END",
 }
 
-#: Bytes of postings held back before they are written: fewer and larger pieces, which is 1.5 times as fast.
-BULK_HASH, EVERYDAY_HASH = 256 * 1024 * 1024, 1024 * 1024
+_LOAD = (
+    f"INSERT INTO words(rowid, {', '.join(FIELDS)}) SELECT {{ident}}, {', '.join(_LOADED[name] for name in FIELDS)}"
+    " FROM json_each(?) stretch CROSS JOIN docs.memories m {index}"
+    " WHERE m.id BETWEEN stretch.value ->> 0 AND stretch.value ->> 1 AND {condition} AND NOT m.blocked"
+)
+
+#: Bytes of postings held back before they are written (fewer and larger pieces are 1.5 times as fast), and how many pieces
+#: of a size are merged on the way: in a bulk load none, because all are merged after it.
+BULK = {"hashsize": 256 * 1024 * 1024, "automerge": 0, "crisismerge": 1_000}
+EVERYDAY = {"hashsize": 1024 * 1024, "automerge": 4, "crisismerge": 16}
+#: Pages that one step of tidying up writes.
+MERGED_PAGES = 500
 
 
 class Fulltext(Projection):
     name = "fulltext"
+    version = 2
 
     def create(self, db: apsw.Connection, expected: int = 0) -> None:
         db.execute(
@@ -55,16 +68,17 @@ class Fulltext(Projection):
     def load(self, db: apsw.Connection, house: UUID, bounds: Sequence[tuple[int, int]]) -> None:
         db.create_scalar_function("searchable", _searchable, 1, deterministic=True)
         db.create_scalar_function("joined", _joined, 2, deterministic=True)
-        fields = ", ".join(_LOADED[name] for name in FIELDS)
-        # One statement, by number, of each scope the active before the others: full text writes out what it holds back
-        # at the end of a statement, and at every step down.
-        halves = json.dumps([(low, high, past) for low, high in bounds for past in (0, 1)])
+        # One statement, by number: full text writes out what it holds back at the end of a statement, and at every step
+        # down. What is past stands elsewhere, and is found without a look at all the rest.
+        stretches = json.dumps(bounds)
+        db.execute(_LOAD.format(ident="m.id", index="", condition="m.status = 'active'"), (stretches,))
         db.execute(
-            f"INSERT INTO words(rowid, {', '.join(FIELDS)})"
-            f" SELECT m.id | ((half.value ->> 2) << {HALF_SHIFT}), {fields} FROM json_each(?) half CROSS JOIN docs.memories m"
-            " WHERE m.id BETWEEN half.value ->> 0 AND half.value ->> 1 AND (m.status <> 'active') = (half.value ->> 2)"
-            " AND m.status <> 'erased' AND NOT m.blocked",
-            (halves,),
+            _LOAD.format(
+                ident=f"m.id | {PAST}",
+                index="INDEXED BY memories_past",
+                condition="m.status <> 'active' AND m.status <> 'erased'",
+            ),
+            (stretches,),
         )
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
@@ -77,25 +91,40 @@ class Fulltext(Projection):
         yield from db.execute("SELECT rowid FROM words")
 
     def begin_bulk(self, db: apsw.Connection) -> None:
-        db.execute("INSERT INTO words(words, rank) VALUES ('hashsize', ?)", (BULK_HASH,))
+        _configure(db, BULK)
 
     def end_bulk(self, db: apsw.Connection) -> None:
-        db.execute("INSERT INTO words(words, rank) VALUES ('hashsize', ?)", (EVERYDAY_HASH,))
-        # Each stretch of a load begins again with the lowest scope, and so with a new piece. A search asks every piece for
-        # every word: with one piece it takes half the time.
-        db.execute("INSERT INTO words(words) VALUES ('optimize')")
+        _configure(db, EVERYDAY)
+
+    def untidy(self, db: apsw.Connection) -> bool:
+        ((pieces,),) = rows(db, "SELECT count(DISTINCT segid) FROM words_idx")
+        return bool(pieces > 1)
+
+    def tidy(self, db: apsw.Connection) -> bool:
+        # Each stretch of a load begins again with the lowest scope, and so with a new piece, and so does every page of the
+        # tail; a search asks every piece for every word. `optimize` would merge all at once, and hold the lock for seconds.
+        if not self.untidy(db):
+            return False
+        before = db.total_changes()
+        db.execute("INSERT INTO words(words, rank) VALUES ('merge', ?)", (-MERGED_PAGES,))
+        return db.total_changes() - before > 1  # as SQLite's manual says how to know that there was nothing to do
 
     def forget_for_good(self, db: apsw.Connection) -> None:
         # A contentless table marks a row as gone, and keeps its words until its pieces are merged.
         db.execute("INSERT INTO words(words) VALUES ('optimize')")
 
 
+def _configure(db: apsw.Connection, options: Mapping[str, int]) -> None:
+    for name, value in options.items():
+        db.execute("INSERT INTO words(words, rank) VALUES (?, ?)", (name, value))
+
+
 def _row(d: Document) -> tuple[int, str | None, str | None, str | None, str | None, str | None]:
     return (
         d.index_id,
+        _searchable(d.content),
         _searchable(d.title),
         _searchable(d.description),
-        _searchable(d.content),
         _joined(d.tags, d.concept_tags),
         _joined(d.quotes),
     )

@@ -41,7 +41,9 @@ class Hot(Projection):
     def load(self, db: apsw.Connection, house: UUID, bounds: Sequence[tuple[int, int]]) -> None:
         for low, high in bounds:
             found = rows(
-                db, f"SELECT {COLUMNS} FROM docs.memories WHERE id BETWEEN ? AND ? AND tier = 'hot'", (low, high)
+                db,
+                f"SELECT {COLUMNS} FROM docs.memories INDEXED BY memories_hot WHERE id BETWEEN ? AND ? AND tier = 'hot'",
+                (low, high),
             )
             self.apply(db, Batch(house, [], [Document._make(row) for row in found], []))
 

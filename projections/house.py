@@ -27,6 +27,7 @@ from projections.rebuild import Builder, Progress, RebuildReport, is_of
 from projections.sqlite import BUSY, DAMAGE
 from projections.standard import standard_projections
 from projections.status import Blocked, ProjectionStatus, status_of
+from substrate import tracing
 from substrate.errors import IndexUnavailable, InvalidInput, NotCaughtUp, NotFound
 from substrate.world.credential import Credential
 from substrate.world.database import Database
@@ -74,11 +75,15 @@ class HouseIndexes:
         self._known: dict[Credential, Known] = {}
         self._names_at = 0.0
         self._position = 0
+        self._moved_at = time.monotonic()
+        self._last_status: list[ProjectionStatus] = []
         #: When the stream was last heard, by the monotonic clock; None before the first time.
         self.heard_at: float | None = None
         self.head = 0
+        self.head_recorded_at: datetime | None = None
         #: Called when something was erased, or a scope was lost: for who keeps copies.
-        self.on_forget: Callable[[], None] = lambda: None
+        #: Called when text must go: whoever keeps something that was made of it hears of it here.
+        self.on_forget: list[Callable[[], None]] = []
 
     # -------------------------------------------------------------- whom it is for
 
@@ -125,6 +130,11 @@ class HouseIndexes:
         """How far the indexes have come with the stream."""
         return self._position
 
+    @property
+    def idle_for(self) -> float:
+        """Seconds since anybody of this process read here, or the stream brought something new."""
+        return time.monotonic() - max(self._moved_at, self.readers.used_at)
+
     # -------------------------------------------------------------- keeping up
 
     def step(self) -> int:
@@ -133,9 +143,12 @@ class HouseIndexes:
         What cannot be used is in `faults` afterwards; `heal` builds it anew.
         """
         with self._lock:
+            began, before = tracing.now(), self._position
             for _ in range(TRIES):
                 if self._stepped():
                     break
+            if self._position > before:  # it looks twice a second; only what moved is worth a span
+                tracing.record("step", began, house=str(self.house), events=self._position - before)
             return self._position
 
     def _stepped(self) -> bool:
@@ -183,13 +196,17 @@ class HouseIndexes:
         """Where something was removed: leave no byte of it, neither in the files in use nor in any other of the folder."""
         if not copier.owes_forgetting():
             return
-        self.on_forget()
+        self._tell_to_forget()
         self._unswept = self._unabandoned = True
         ours = {projection.name for projection in self.projections}
         if set(self.folder.manifest().files) - ours:
             # Nobody here keeps these up: whoever wants them builds them anew.
             self.folder.change(lambda m: replace(m, files={n: f for n, f in m.files.items() if n in ours}))
         copier.forget_for_good()
+
+    def _tell_to_forget(self) -> None:
+        for tell in self.on_forget:
+            tell()
 
     def _sweep(self) -> None:
         """Remove what is out of use, as soon as nobody has it open."""
@@ -213,7 +230,7 @@ class HouseIndexes:
             # None of the agents reads anything any more: fail closed, and give up what is here.
             self._known = {who: Known(Reached({}, None), {}) for who in replica.credentials}
             self._rights_version = None
-            self.on_forget()
+            self._tell_to_forget()
             if copier is not None:
                 copier.hold({})
                 self._forget(copier)
@@ -237,6 +254,7 @@ class HouseIndexes:
             self._rights_version, self._hosted = mark.rights_version, replica.credentials
             self._names_at = time.monotonic()
         self.heard_at, self.head = time.monotonic(), mark.head
+        self.head_recorded_at = mark.recorded_at
 
     def _wanted(self) -> dict[UUID, int]:
         return {s.id: s.number for known in self._known.values() for s in known.reached.readable}
@@ -248,6 +266,8 @@ class HouseIndexes:
 
     def _arrive(self, through: int) -> None:
         with self._moved:
+            if through != self._position:
+                self._moved_at = time.monotonic()
             self._position = through
             self._moved.notify_all()
 
@@ -366,7 +386,8 @@ class HouseIndexes:
             return None
         log.info("house %s: building %s anew", self.house, ", ".join(faulty))
         try:
-            return self.rebuild(faulty, on_progress)
+            # What could be in better order can be put so when there is time: somebody waits for the stream.
+            return self._rebuild(faulty, on_progress)
         except Occupied:
             with self.folder.locked("rebuild"):  # wait for who is at it
                 return None
@@ -378,12 +399,21 @@ class HouseIndexes:
     ) -> RebuildReport:
         """Build these projections (all, if none is named) anew from the stream, beside those in use, and switch.
 
-        Readers and writers go on meanwhile. Raises `IndexUnavailable` where another process is rebuilding.
+        Readers and writers go on meanwhile. Raises `IndexUnavailable` where another process is rebuilding. The files are
+        in use, and the report is of that moment, before their pieces are merged.
         """
+        from projections.upkeep import Upkeep
+
+        report = self._rebuild(names, on_progress)
+        Upkeep(self).optimise()
+        return report
+
+    def _rebuild(self, names: Sequence[str], on_progress: Callable[[Progress], None] | None) -> RebuildReport:
         chosen = self._chosen(names)
         replica = self.replica()
         scopes = {scope.id: scope.number for found in replica.reached().values() for scope in found.readable}
-        report = Builder(self.folder, replica, chosen, on_progress).run(scopes)
+        with tracing.span("rebuild", house=str(self.house), projections=len(chosen)):
+            report = Builder(self.folder, replica, chosen, on_progress).run(scopes)
         with self._lock:
             self._close_files()
         self.readers.drop()
@@ -459,12 +489,22 @@ class HouseIndexes:
 
     # -------------------------------------------------------------- how it is
 
-    def status(self) -> list[ProjectionStatus]:
-        """Each projection: where it is, how far behind, what is missing, what is wrong."""
-        with self._lock:
+    def status(self, *, patience: float = -1) -> list[ProjectionStatus]:
+        """Each projection: where it is, how far behind, what is missing, what is wrong.
+
+        Where somebody is busy with the files for longer than `patience` seconds, it is what was last known.
+        """
+        if not self._lock.acquire(timeout=patience):
+            return self._last_status
+        try:
             copier = self._copier(self.folder.manifest())
             targets = {target.name: target for target in copier.targets} if copier else {}
-            return [status_of(p, targets.get(p.name), self.head, self.faults.get(p.name)) for p in self.projections]
+            self._last_status = [
+                status_of(p, targets.get(p.name), self.head, self.faults.get(p.name)) for p in self.projections
+            ]
+            return self._last_status
+        finally:
+            self._lock.release()
 
     def choose_embedder(self, name: str) -> None:
         """Write down what makes the vectors of this folder."""

@@ -7,10 +7,13 @@ done. These run as single statements inside SQLite, which do not need the interp
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+import apsw
 
 from projections import documents, vector
 from projections.copying import Copier, Target
@@ -22,7 +25,17 @@ from substrate.world.evolve import MEMORY_EVENTS
 from substrate.world.replica import Replica, StoredEvent
 
 #: Events read at a time, and those of one transaction: full text is written in as many pieces as there are transactions.
-PAGE, CHUNK = 10_000, 125_000
+PAGE, CHUNK = 10_000, 160_000
+#: Bytes of text that one transaction holds in memory.
+MOST_BYTES = 128 * 1024 * 1024
+#: Where the body stands in the row of an event.
+BODY = StoredEvent._fields.index("body")
+
+
+_collecting = threading.Lock()
+#: One for each load that is under way, and what held before the first.
+_rebuilding: list[int] = []
+_thresholds = list(gc.get_threshold())
 
 
 @contextmanager
@@ -31,12 +44,18 @@ def rare_collections() -> Iterator[None]:
 
     Looking through them again and again took a third of the time. It is the whole process's setting, hence not off.
     """
-    before = gc.get_threshold()
-    gc.set_threshold(500_000, 50, 100)
+    with _collecting:
+        if not _rebuilding:
+            _thresholds[:] = gc.get_threshold()
+            gc.set_threshold(500_000, 50, 100)
+        _rebuilding.append(1)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        with _collecting:
+            _rebuilding.pop()
+            if not _rebuilding:
+                gc.set_threshold(*_thresholds)
 
 
 class Chunk(NamedTuple):
@@ -59,6 +78,7 @@ class Loader:
         self._documents, *self._others = copier.targets
         self._scopes = self._documents.file.replicated()
         self._all_events = any(target.projection.needs_events for target in self._others)
+        self._making: list[Future[None]] = []
         self.read = 0
 
     def load(self, last: int) -> None:
@@ -68,12 +88,10 @@ class Loader:
             with target.guarded() as db:
                 attach(db, self._documents.file.path, "docs", read_only=True)
         with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(2) as makers, rare_collections():
-            making: list[Future[None]] = []
             for chunk in self._chunks(reader, last):
-                _done(making)
                 # Full text and vectors take longest, and each has a file of its own.
-                making = [makers.submit(self._make, target, chunk) for target in self._others]
-            _done(making)
+                self._making = [makers.submit(self._make, target, chunk) for target in self._others]
+            self._made()
         for target in self._others:
             target.file.db.execute("DETACH docs")
 
@@ -86,28 +104,44 @@ class Loader:
                 pass
 
     def _chunks(self, reader: ThreadPoolExecutor, last: int) -> Iterator[Chunk]:
-        """Fold the stream into the documents; each chunk is committed before it is handed on."""
+        """Fold the stream into the documents; each chunk is committed, once nobody reads them, before it is handed on."""
         after = self._documents.file.checkpoint().seq
         wanted = sorted(self._scopes)
-        ahead: Future[list[StoredEvent]] | None = None
+        numbers = {scope.bytes: copied.number for scope, copied in self._scopes.items()}
+        ahead: Future[list[tuple[Any, ...]]] | None = None
         if after < last:
-            ahead = reader.submit(self._replica.events, wanted, after, last, PAGE)
-        while ahead is not None:
-            begun, told, seen = after, list[StoredEvent](), None
+            ahead = reader.submit(self._replica.event_rows, wanted, after, last, PAGE)
+        for size in _sizes(last - after):
+            if ahead is None:
+                return
+            begun, told, seen, held = after, list[StoredEvent](), None, 0
             with self._documents.guarded(), self._documents.file.writing():
-                while ahead is not None and after < begun + CHUNK:
+                while ahead is not None and after < begun + size and held < MOST_BYTES:
                     events = ahead.result()
                     full = len(events) == PAGE
-                    through = events[-1].seq if full else last
-                    ahead = reader.submit(self._replica.events, wanted, through, last, PAGE) if full else None
-                    self._copier.write(self._documents, events, after, {})
-                    told += events if self._all_events else (one for one in events if one.type != "MemoryLearned")
-                    seen = events[-1].hash if full else self._replica.mark(last).hash_after
+                    through = events[-1][0] if full else last
+                    ahead = reader.submit(self._replica.event_rows, wanted, through, last, PAGE) if full else None
+                    others = self._learn(events, numbers)
+                    told += map(StoredEvent._make, events) if self._all_events else others
+                    seen = events[-1][-1] if full else self._replica.mark(last).hash_after
                     after = through
                     self.read += len(events)
+                    held += sum(len(event[BODY] or "") for event in events)
                     self._on_page(after)
                 self._documents.file.advance(after, seen)
+                self._made()
             yield Chunk(begun, after, seen, told)
+
+    def _learn(self, events: list[tuple[Any, ...]], numbers: Mapping[bytes, int]) -> list[StoredEvent]:
+        if not events:
+            return []
+        db = self._documents.file.db
+        with suppress(apsw.ConstraintError), db:
+            return self._copier.learn(events, numbers)
+        # A memory that is learned twice: the ordinary way knows what to make of it.
+        stored = [StoredEvent._make(row) for row in events]
+        self._copier.write(self._documents, stored, stored[0].seq - 1, {})
+        return [one for one in stored if one.type != "MemoryLearned"]
 
     def _make(self, target: Target, chunk: Chunk) -> None:
         """Make an index of what the documents learned in a chunk, and of what else was done to memories in it."""
@@ -121,6 +155,11 @@ class Loader:
                 target.projection.apply(db, Batch(self._replica.house, chunk.events, [], known))
             target.file.advance(chunk.through, chunk.hash)
 
+    def _made(self) -> None:
+        """Wait for those who make the other indexes: then nobody reads the documents."""
+        for one in self._making:
+            one.result()
+
     def _load_new(self, target: Target, bounds: Sequence[tuple[int, int]]) -> None:
         projection, db = target.projection, target.file.db
         if isinstance(projection, vector.Vector):
@@ -130,6 +169,10 @@ class Loader:
             projection.load(db, self._replica.house, bounds)
 
 
-def _done(making: Sequence[Future[None]]) -> None:
-    for one in making:
-        one.result()
+def _sizes(total: int) -> Iterator[int]:
+    """How many events each chunk takes: few at the beginning and at the end, where only one of two cores has work."""
+    size = CHUNK // 8
+    while True:
+        yield size
+        total -= size
+        size = max(PAGE, min(CHUNK, size * 2, total // 3))

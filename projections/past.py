@@ -79,7 +79,7 @@ class Past:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[object, ...], PastIndexes] = OrderedDict()
         self._folder = indexes.folder.path / "past"
-        _sweep(self._folder)
+        sweep_past(self._folder)
 
     def at(self, who: Credential, seq: int, moment: int, readable: Mapping[UUID, int]) -> PastIndexes:
         """The indexes at `seq`, of these scopes: those that `who` could read then and may read now."""
@@ -123,15 +123,18 @@ class Past:
         return PastIndexes(self._indexes, folder, who, known, moment)
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what processes have left that were killed: it may hold what was erased since."""
+def sweep_past(folder: Path) -> int:
+    """Remove what processes have left that were killed: it may hold what was erased since. Returns how much it was."""
+    gone = 0
     for left in folder.iterdir() if folder.is_dir() else ():
         try:
             os.kill(int(left.name.partition("-")[0]), 0)
         except (ProcessLookupError, ValueError):
             shutil.rmtree(left, ignore_errors=True)
+            gone += 1
         except PermissionError:
             pass  # alive, and somebody else's
+    return gone
 
 
 def _fill(folder: Folder, replica: Replica, embedder: Embedder) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from uuid import UUID
@@ -81,7 +82,7 @@ class Reader:
 
     @property
     def cut_short(self) -> bool:
-        """Whether a file that is read through a map has become smaller, which none of ours ever does."""
+        """Whether a file that is read through a map has become smaller: by an accident, or because it gave back room."""
         for name, size in self._sizes.items():
             try:
                 now = os.stat(self._folder.path / self.files[name]).st_size  # noqa: PTH116 - on the path of each recall
@@ -166,10 +167,13 @@ class Readers:
         self._lock = threading.Lock()
         self._idle: list[Reader] = []
         self._closed = False
+        #: When somebody last read, by the monotonic clock.
+        self.used_at = time.monotonic()
 
     @contextmanager
     def borrowed(self) -> Iterator[Reader]:
         """A reader on the files that are in use now. Raises `IndexUnavailable` where the documents cannot be read."""
+        self.used_at = time.monotonic()
         reader = self._current()
         sound = False
         try:

@@ -34,6 +34,7 @@ from projections.sqlite import BUSY, DAMAGE, rows
 from projections.terms import Participants, query_terms
 from projections.view import Served, View, known_of, view_of
 from substrate.errors import EmbedderUnavailable, InvalidInput, NotFound
+from substrate.tracing import span
 from substrate.world.credential import Credential
 
 #: Candidates that each source is asked for, at least; and twice the limit, where that is more.
@@ -108,10 +109,12 @@ class Recaller:
             now = view.now / 1e6
             named, dated = frozenset(participants.mentioned(asked.query)), dates.mentioned(asked.query, now)
             query = ranking.Query(now, named, asked.mode, dated)
-            found, ranked = _ranked(reader, search, query, asked.limit, report)
-            ranked = _nearest(view, ranked, found, search)
+            with span("recall.candidates"):
+                found, ranked = _ranked(reader, search, query, asked.limit, report)
+                ranked = _nearest(view, ranked, found, search)
             best = self._reranked(view, asked, ranked)[: asked.limit]
-            documents, sound = view.loaded([one.id for one in best])
+            with span("recall.load"):
+                documents, sound = view.loaded([one.id for one in best])
             if not sound:
                 report("documents", apsw.CorruptError("a text is not what was written"))
             linked = _linked(reader, view, documents, asked.hops, report)
@@ -190,7 +193,8 @@ class Recaller:
         asked_for = {one.id for one in ranked}
         # What is beside a hit is read along with it, but not where it was put out of use.
         told = {ident: d for ident, d in documents.items() if ident in asked_for or view.shows(d)}
-        return rerank(asked.query, ranked, {ident: _said(d, view) for ident, d in told.items()}, self._reranker)
+        with span("recall.rerank", candidates=len(ranked)):
+            return rerank(asked.query, ranked, {ident: _said(d, view) for ident, d in told.items()}, self._reranker)
 
     def _names_in(self, known: Known) -> Participants[bytes]:
         # By identity, and with the object kept, so that its number is not given to another.

@@ -32,9 +32,11 @@ _EACH = ("cache_size=-32768",)
 MAPPED = "mmap_size=8589934592"
 #: secure_delete: what is erased is overwritten, not only unlinked.
 EVERYDAY = ("journal_mode=wal", "synchronous=normal", "secure_delete=on", *_EACH)
-#: For a file that nobody reads yet: losing it in a crash of the machine costs a new beginning. Overwriting stays on: where
-#: rows are put between others, pages are split, and the copies left behind would outlive an erasure.
-BULK = ("synchronous=off", "wal_autocheckpoint=20000", "cache_size=-262144")
+#: For a file that nobody reads yet: losing it in a crash of the machine costs a new beginning. Without a log every page is
+#: written once; a kill is undone from the journal, which has only the pages that were there before. A transaction is held
+#: in memory until its end, so that others can read what was committed while it grows. Overwriting stays on: where rows are
+#: put between others, pages are split, and the copies left behind would outlive an erasure.
+BULK = ("journal_mode=truncate", "synchronous=off", "cache_size=-262144", "cache_spill=off")
 
 
 class Clause(NamedTuple):
@@ -44,7 +46,7 @@ class Clause(NamedTuple):
     values: tuple[Any, ...] = ()
 
 
-def connect(path: Path | Literal[""], *, create: bool = False) -> apsw.Connection:
+def connect(path: Path | Literal[""], *, create: bool = False, shrinking: bool = False) -> apsw.Connection:
     """A connection with the vector extension. Raises one of `DAMAGE` where there is no such file, unless it may create it.
 
     Without a path it is a file that nobody else sees, and that goes with the connection.
@@ -56,6 +58,9 @@ def connect(path: Path | Literal[""], *, create: bool = False) -> apsw.Connectio
         db.enable_load_extension(True)
         db.load_extension(sqlite_vec.loadable_path())
         db.enable_load_extension(False)
+        if create and shrinking:
+            # Before anything is written to it: a file can give back room in steps only if it was made so.
+            pragmas(db, ["auto_vacuum=incremental"])
         pragmas(db, EVERYDAY)
     except BaseException:
         db.close()

@@ -43,6 +43,7 @@ class Pending(NamedTuple):
 
 class Vector(Projection):
     name = "vector"
+    shrinks_in_steps = True  # vec0 knows its chunks by numbers that must not change
 
     def __init__(self, space: Space) -> None:
         self.space = space

@@ -13,7 +13,8 @@ SubstrateError
 │   ├── DuplicateKey        an active memory of that scope has this key
 │   └── WrongState          the record's status does not allow this
 ├── Misconfigured           a setting that cannot be used
-│   └── WrongDimensions     the embedder's vectors are not of the dimensions that are set
+│   ├── WrongDimensions     the embedder's vectors are not of the dimensions that are set
+│   └── InvalidConfiguration a file or a variable says what is not allowed; all that is wrong is named
 ├── LimitExceeded           a quota or a rate of writes
 ├── LegalHold               the text is held and cannot be erased
 ├── StreamFault             the stream contradicts itself
@@ -26,11 +27,17 @@ SubstrateError
     ├── SchemaTooNew        the database is newer than the code: upgrade
     ├── EmbedderUnavailable no vectors now; full text goes on without them
     │   └── EmbedderRefused the embeddings server answers, and does not want this request
+    ├── WorkingMemoryUnavailable  the runtime's working memory cannot be used; recalling and remembering go on
     └── IndexUnavailable    a local index is missing or damaged, and being built anew
         └── NotCaughtUp     the local index did not come to the position in time
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+#: Mistakes that one message names.
+MOST_SAID = 20
 
 
 class SubstrateError(Exception):
@@ -128,9 +135,27 @@ class WrongDimensions(Misconfigured):
     def __init__(self, model: str, expected: int, actual: int) -> None:
         self.expected, self.actual = expected, actual
         super().__init__(
-            f"{model} answers with vectors of {actual} dimensions, and SUBSTRATE_EMBEDDING_DIMENSIONS is {expected};"
-            f" set it to {actual}, or set SUBSTRATE_EMBEDDING_MODEL to the model of {expected}"
+            f"{model} answers with vectors of {actual} dimensions, and SUBSTRATE_EMBEDDING_DIMENSIONS is {expected}"
+            f" (vector.embedding.dimensions); set it to {actual}, or set SUBSTRATE_EMBEDDING_MODEL (vector.embedding.model)"
+            f" to the model of {expected}"
         )
+
+
+class InvalidConfiguration(Misconfigured):
+    """What is configured cannot be used. `problems` are all that were found, each with its place and what is allowed."""
+
+    code = "invalid_configuration"
+
+    def __init__(self, problems: Sequence[object]) -> None:
+        self.problems = tuple(problems)
+        said = [str(one) for one in self.problems[:MOST_SAID]]
+        more = len(self.problems) - len(said)
+        rest = [f"and {more} more, which `substrate config check` lists"] if more else []
+        first = [f"{len(self.problems)} mistakes:\n"] if len(self.problems) > 1 else []
+        super().__init__("".join(first) + ";\n".join(said + rest))
+
+    def __reduce__(self) -> tuple[type[InvalidConfiguration], tuple[tuple[object, ...]]]:
+        return type(self), (self.problems,)
 
 
 class LimitExceeded(SubstrateError):
@@ -207,6 +232,12 @@ class EmbedderRefused(EmbedderUnavailable):
     def __init__(self, message: str, status: int) -> None:
         self.status = status
         super().__init__(message)
+
+
+class WorkingMemoryUnavailable(Unavailable):
+    """The file of a runtime's working memory cannot be used now. Nothing durable is in it: recall and remember go on."""
+
+    code = "working_memory_unavailable"
 
 
 class IndexUnavailable(Unavailable):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from substrate.world.migrate import run_sql
+from substrate.world.migrate import rewrite_function, run_sql
 
 revision = "0005"
 down_revision = "0004"
@@ -38,7 +38,7 @@ CHANGES = {
 def upgrade() -> None:
     run_sql(op.get_bind(), "0005_faster_writes.sql")
     for name, changes in CHANGES.items():
-        _rewrite(name, changes)
+        rewrite_function(op.get_bind(), name, *changes)
     for name in INDEXES:
         op.execute(f"DROP INDEX {name}")
 
@@ -47,16 +47,5 @@ def downgrade() -> None:
     for name, what in INDEXES.items():
         op.execute(f"CREATE INDEX {name} ON {what}")
     for name, changes in CHANGES.items():
-        _rewrite(name, tuple((new, old) for old, new in changes))
+        rewrite_function(op.get_bind(), name, *((new, old) for old, new in changes))
     op.execute("DROP FUNCTION learn_many")
-
-
-def _rewrite(name: str, changes: tuple[tuple[str, str], ...]) -> None:
-    """Change a few words of a function and leave the rest as it is, whichever revision wrote it."""
-    bind = op.get_bind()
-    text: str = bind.exec_driver_sql(f"SELECT pg_get_functiondef('{name}'::regproc)").scalar_one()
-    for old, new in changes:
-        if text.count(old) != 1:
-            raise RuntimeError(f"{name} does not read as expected: {old!r} is there {text.count(old)} times")
-        text = text.replace(old, new)
-    bind.exec_driver_sql(text.replace("%", "%%"))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -12,9 +15,20 @@ from projections.filters import Filters
 from projections.ranking import Mode
 from projections.recall import Asked, Recaller
 from substrate.errors import InvalidInput, SubstrateError
+from substrate.runtime.checkpoints.checkpointing import Checkpointing
+from substrate.runtime.conversation.conversing import Conversing
+from substrate.runtime.conversation.files_in_context import FileText
+from substrate.runtime.files.files import Files
+from substrate.runtime.following import resumed
+from substrate.runtime.observing.metrics import Meter
+from substrate.runtime.observing.runs import Observing
+from substrate.runtime.observing.watching import watched
+from substrate.runtime.working.shelf import Shelf
+from substrate.whereabouts import Whereabouts
 from substrate.world import events as e
 from substrate.world.append import Written
 from substrate.world.credential import Credential
+from substrate.world.erasure_receipt import ErasureReceipt
 from substrate.world.hindsight import Moment
 from substrate.world.ids import new_id
 from substrate.world.item import Context, Draft
@@ -22,21 +36,29 @@ from substrate.world.memories import NewMemory
 from substrate.world.model import Position, Source
 from substrate.world.plain import Plain
 from substrate.world.principal import Engine, Receipt, ScopeRef, checked
+from substrate.world.provenance import Change, Why
 from substrate.world.replica import Signal, to_micros
 from substrate.world.world import Agent
 
 if TYPE_CHECKING:
     from substrate.runtime.resident import Resident
     from substrate.runtime.runtime import Runtime
+    from substrate.settings import Settings
 
 #: Seconds to wait for the local index, where the caller says nothing.
 PATIENCE = 10.0
 
 
-class HostedAgent(Agent):
+class HostedAgent(Conversing, Observing, Checkpointing, Agent):
     """An agent with local indexes.
 
-    | to recall | `recall`, `manifest`, `hot_index`, `neighbours`, `catch_up` |
+    | to recall          | `recall`, `manifest`, `hot_index`, `neighbours`, `catch_up` |
+    | to go on           | `resume`: the stream from where a reader was |
+    | to keep for a while | `working`: this agent's shelf of the runtime's working memory |
+    | to tell of work, and look at it | `run`, `session_event`, `runs`, `run_events`, `run_tree` |
+    | to converse | `session`, `sessions`, `context`, `claim_offers` |
+    | to keep files    | `files` |
+    | to look back | `checkpoint`, `checkpoint_history`, `checkpoint_contents` |
 
     and everything of `Agent`; `remember(visible=True)` returns once the memory can be recalled here.
     """
@@ -50,10 +72,6 @@ class HostedAgent(Agent):
         """The same agent, hosted by a runtime."""
         return cls(agent._engine, agent._credential, agent._context, runtime)  # noqa: SLF001 - one family
 
-    @property
-    def credential(self) -> Credential:
-        return self._credential
-
     def within(
         self, *, session: str | None = None, run: str | None = None, causation: UUID | None = None
     ) -> HostedAgent:
@@ -61,11 +79,37 @@ class HostedAgent(Agent):
         return HostedAgent.of(super().within(session=session, run=run, causation=causation), self._runtime)
 
     @property
+    def settings(self) -> Settings:
+        """The settings of its runtime, with what is set for this agent alone."""
+        return self._runtime.settings_of(self.id)
+
+    @property
+    def meter(self) -> Meter:
+        return self._runtime.meter
+
+    @cached_property
+    def whereabouts(self) -> Whereabouts:
+        """For logs and traces."""
+        return Whereabouts(self._runtime.name, str(self.house), self._context.session, self._context.run)
+
+    @property
     def _resident(self) -> Resident:
         return self._runtime.resident(self.house)
 
+    # -------------------------------------------------------------- working memory
+
+    @property
+    def working(self) -> Shelf:
+        """What this runtime keeps at hand for this agent, and for nobody else."""
+        return self._runtime.working.of(self._credential)
+
+    def resume(self, reader: str, *, stop: threading.Event | None = None, follow: bool = True) -> Iterator[e.Event]:
+        """The events that the reader of this name has not been through yet, as `subscribe`: each at least once."""
+        return resumed(self, self.working, reader, stop=stop, follow=follow)
+
     # -------------------------------------------------------------- writing
 
+    @watched("remember")
     def remember(self, content: str, *, visible: bool = False, timeout: float = PATIENCE, **fields: Any) -> Receipt:
         """Learn something, as `Agent.remember`. With `visible`, return once it can be recalled here.
 
@@ -80,21 +124,58 @@ class HostedAgent(Agent):
         self, memories: Iterable[NewMemory], *, import_id: UUID | None = None
     ) -> list[Receipt | SubstrateError]:
         answers = super().remember_many(memories, import_id=import_id)
+        for one in answers:
+            self.meter.not_appended(one) if isinstance(one, SubstrateError) else self.meter.appended()
         self._runtime.committed(self.house)
         return answers
 
     def _submit(self, *drafts: Draft) -> list[Written]:
-        written = super()._submit(*drafts)
+        with self._counted(len(drafts)):
+            written = super()._submit(*drafts)
         self._runtime.committed(self.house)
         return written
 
     def _submit_plain(self, plain: Plain) -> Receipt:
-        receipt = super()._submit_plain(plain)
+        with self._counted(1):
+            receipt = super()._submit_plain(plain)
         self._runtime.committed(self.house)
         return receipt
 
+    def _reminded(self) -> None:
+        self._runtime.reminded(self.id)
+
+    @contextmanager
+    def _counted(self, events: int) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self.meter.not_appended(error)
+            raise
+        self.meter.appended(events)
+
+    def _erased(self, receipt: ErasureReceipt) -> ErasureReceipt:
+        """The runtime's own file, too: at once here, and elsewhere when it is heard of."""
+        if not receipt.dry_run:
+            self._runtime.run_log.look(erased=True)
+        return super()._erased(receipt)
+
+    def why(self, memory: UUID | str, *, depth: int = 5) -> Why:
+        """As `Agent.why`; runs of one's own that only this runtime knows are named, too."""
+        return self._runs.why(super().why(memory, depth=depth))
+
+    def history(self, memory: UUID | str) -> list[Change]:
+        """As `Agent.history`; runs of one's own that only this runtime knows are named, too."""
+        return self._runs.changes(super().history(memory))
+
+    # -------------------------------------------------------------- files
+
+    def files(self, scope: ScopeRef = "own") -> Files:
+        """The files of oneself, one's house, or a room: texts under paths, each change an event."""
+        return self._runtime.file_folders.files(self, self._scope_id(scope))
+
     # -------------------------------------------------------------- recalling
 
+    @watched("catch_up")
     def catch_up(self, position: Position | int | None = None, *, timeout: float = PATIENCE) -> None:
         """Return once the local indexes hold the stream up to a position; by default, up to where it is now.
 
@@ -104,6 +185,7 @@ class HostedAgent(Agent):
         seq = indexes.replica().mark().head if position is None else self._seq(position)
         indexes.catch_up(seq, timeout)
 
+    @watched("recall")
     def recall(
         self,
         query: str,
@@ -130,7 +212,7 @@ class HostedAgent(Agent):
     ) -> Answer:
         """What do we know about this? Own, rooms' and house's memories at once, best first, from the local index.
 
-        `mode` is keyword, vector or hybrid (the default). Filters hold before the limit. `hops` brings linked memories
+        `mode` is keyword, vector or hybrid; by default that of the settings, which is hybrid if nobody set it. Filters hold before the limit. `hops` brings linked memories
         along. `at_least` is a position that the index must have come to, such as that of a `Receipt`: `NotCaughtUp` if
         it does not within `timeout` seconds. `as_of` asks what would have been answered at a time or position, of what one
         could read then and may read now: an index of that moment is built, which takes its time, and kept for a while. With `explain` each result says its score and where it came from.
@@ -143,12 +225,13 @@ class HostedAgent(Agent):
             include_expired=include_expired,
         )  # fmt: skip
         asked = Asked(
-            query=query, limit=limit, mode=mode or "hybrid", filters=filters, hops=hops,
+            query=query, limit=limit, mode=mode or self.settings.recall_mode, filters=filters, hops=hops,
             scope=None if scope is None else self._scope_id(scope),
         )  # fmt: skip
         resident = self._resident
         recaller = resident.recaller if as_of is None else self._recaller_at(resident, as_of)
         answer = recaller.recall(self._credential, asked)
+        self.meter.recalled(answer.mode)
         return self._given(resident, query, answer, explain=explain)
 
     def _recaller_at(self, resident: Resident, when: Moment) -> Recaller:
@@ -176,9 +259,9 @@ class HostedAgent(Agent):
         )
         return answer if explain else answer.unexplained()
 
-    def _audit(self, given: Sequence[Recalled | Neighbour]) -> None:
+    def _audit(self, given: Sequence[Recalled | Neighbour | FileText]) -> None:
         """Where reads are audited, write down whose text leaves here."""
-        sources = {one.memory: one.version for one in given} if self._engine.settings.audit_reads else {}
+        sources = {one.memory: one.version for one in given} if self.settings.audit_reads else {}
         if not sources:
             return
         payload = checked(e.MemoriesRecalled, given=tuple(Source(memory=m, version=v) for m, v in sources.items()))
@@ -187,6 +270,10 @@ class HostedAgent(Agent):
             context=self._context,
         )  # fmt: skip
         super()._submit(draft)
+
+    def note_given(self, files: Sequence[FileText]) -> None:
+        """Files were put into a context: where reads are audited, that is written down."""
+        self._audit(files)
 
     def manifest(self, *, most: int = 200, scope: ScopeRef | None = None) -> list[Header]:
         """The headers of what is known, newest first, without content: what to choose from. Nothing cold is in it."""

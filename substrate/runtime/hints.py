@@ -57,8 +57,8 @@ class Hints:
         while not self._stop.is_set():
             self._wake.wait()
             self._wake.clear()
-            houses, self._written = self._written, set()
-            for house in houses:
+            for _ in range(len(self._written)):
+                house = self._written.pop()  # one by one: others go on adding
                 try:
                     self._database.rows("SELECT pg_notify(%s, %s)", (CHANNEL, str(house)))
                 except SubstrateError:

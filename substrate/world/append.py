@@ -16,6 +16,7 @@ from uuid import UUID
 import psycopg
 
 from substrate.errors import SubstrateError
+from substrate.tracing import span
 from substrate.world.answers import RIGHTS_CHANGED, error_of, refusal, unavailable
 from substrate.world.canonical import EPOCH
 from substrate.world.database import Database
@@ -62,6 +63,10 @@ class Writer:
 
     def write(self, items: Sequence[Item | Plain]) -> list[Outcome]:
         """One outcome an item, in order. The items' claims must not overlap; `batches` sees to that."""
+        with span("append", items=len(items)):
+            return self._written(items)
+
+    def _written(self, items: Sequence[Item | Plain]) -> list[Outcome]:
         plains = [item for item in items if isinstance(item, Plain)]
         if len(plains) == len(items):
             return self.learn(plains)
@@ -146,6 +151,8 @@ class Writer:
                 # A lost connection leaves it open whether the batch was committed. The event ids decide: what was
                 # written answers "repeat" with its old position, what was not is written now.
                 again = error.sqlstate in _AGAIN or (isinstance(error, psycopg.OperationalError) and not error.sqlstate)
+                # Another process wrote the same event id in this very moment: it is there now, and decides.
+                again = again or error.diag.constraint_name == "events_event_id"
                 if not again or not left:
                     raise
         raise AssertionError("unreachable")

@@ -44,6 +44,11 @@ class GroupCommit:
         self._leaders = 0
         self._writing = 0
 
+    @property
+    def waiting(self) -> int:
+        """How many items are in line."""
+        return len(self._line)
+
     def submit(self, item: Item | Plain) -> list[Written]:
         """Write the item, with whatever else is waiting. Raises what befell this item alone."""
         waiter = None

@@ -48,7 +48,7 @@ def retell(events: Iterable[Event], tainted: set[UUID], judge: Judgement) -> Ret
         if event.type not in MEMORY_EVENTS:
             continue
         told.actual = evolve(told.actual, event)
-        _relate(told.links, event.payload)
+        relate(told.links, event.payload)
         bad = event.event_id in tainted
         if bad:
             told.touched = True
@@ -60,7 +60,7 @@ def retell(events: Iterable[Event], tainted: set[UUID], judge: Judgement) -> Ret
             told.vouched |= told.rightful is None and told.touched
             told.rightful = _without(told, event, vouching=not judge.compensates(event))
             told.vouched &= told.rightful is not None
-            _relate(told.rightful_links, event.payload)
+            relate(told.rightful_links, event.payload)
         if blurred or _differs(told.actual, told.rightful):
             told.bad_versions.add(told.actual.version)
     return told
@@ -97,7 +97,8 @@ def _given(payload: Payload) -> set[str]:
     return set()
 
 
-def _relate(links: Links, payload: Payload) -> None:
+def relate(links: Links, payload: Payload) -> None:
+    """What an event does to the links that go out from its memory."""
     match payload:
         case e.MemoriesLinked():
             links[payload.relation, payload.to] = payload.weight

@@ -118,8 +118,9 @@ class Erasure:
                 self.skipped[target.memory] = outcome.code
 
     def receipt(
-        self, *, dry_run: bool, found: list[Target], scope: UUID | None, bytes_left: tuple[Store, ...]
-    ) -> ErasureReceipt:
+        self, *, dry_run: bool, found: list[Target], scope: UUID | None, bytes_left: tuple[Store, ...],
+        others: tuple[Store, ...] = (),
+    ) -> ErasureReceipt:  # fmt: skip
         """The account of it. In a dry run `erased` says what would be."""
         would, texts = list(self.done), self.texts
         if dry_run:
@@ -141,7 +142,7 @@ class Erasure:
             not_permitted=sum(not target.permitted for target in found),
             already_erased=sum(target.status == "erased" for target in found),
             scope_erased=scope,
-            stores=(*stores_of(len(would), texts, len(left)), *bytes_left),
+            stores=(*stores_of(len(would), texts, len(left)), *others, *bytes_left),
         )
 
 

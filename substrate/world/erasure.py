@@ -11,11 +11,14 @@ from uuid import UUID
 
 from substrate.errors import Denied, InvalidInput, LegalHold, NotFound, StaleMemory, WrongState
 from substrate.world import events as e
+from substrate.world.conversation_erasure import erase_conversations
 from substrate.world.eraser import ROUNDS, Erasure, Target, Who, targets, unread_draft
 from substrate.world.erasure_receipt import LATER, By, ErasureReceipt, Store
 from substrate.world.events import Payload
 from substrate.world.person import erase_person_scope
 from substrate.world.principal import Engine, Principal, Receipt, ScopeRef, as_id, checked
+from substrate.world.reminder_erasure import erase_reminders
+from substrate.world.run_erasure import erase_runs
 from substrate.world.scrub import scrub
 
 
@@ -30,7 +33,8 @@ class Erasing(Principal):
 
         Raises `NotFound`, `Denied` (it takes x on the scope or above), `LegalHold`. Erasing again is no error.
         """
-        return erase_one(self._erasure("memory", as_id(memory), include_derived, reason_code), now=now, dry_run=dry_run)
+        erasure = self._erasure("memory", as_id(memory), include_derived, reason_code)
+        return self._erased(erase_one(erasure, now=now, dry_run=dry_run))
 
     def erase_where(
         self, *, session: str | None = None, run: str | None = None, runtime: str | None = None,
@@ -50,7 +54,12 @@ class Erasing(Principal):
         meant = self._scope_id(value) if by in ("agent", "person") else str(value)
         if by == "person" and meant == self.id:
             raise InvalidInput("you cannot take away the rights you are using; ask another manager, or the operator")
-        return erase_source(self._erasure(by, meant, include_derived, reason_code), now=now, dry_run=dry_run)
+        erasure = self._erasure(by, meant, include_derived, reason_code)
+        return self._erased(erase_source(erasure, now=now, dry_run=dry_run))
+
+    def _erased(self, receipt: ErasureReceipt) -> ErasureReceipt:
+        """For who has stores of its own beside the world's."""
+        return receipt
 
     def hold(self, memory: UUID | str, reason: str | None = None) -> Receipt:
         """Put a memory under legal hold: until `release`, nobody erases it, nor does retention. Takes x as erasing does."""
@@ -108,14 +117,16 @@ def erase_source(erasure: Erasure, *, now: bool, dry_run: bool) -> ErasureReceip
     url = erasure.engine.owner_url
     if now and url is None:
         raise InvalidInput("now: it takes the owner's URL; set SUBSTRATE_OWNER_URL, or erase without it")
+    conversations = erase_conversations(erasure, dry_run=dry_run)
     found = erasure.found()
     if dry_run:
         erasure.due(found)
     else:
         erasure.run()
+    others = (conversations, erase_reminders(erasure, dry_run=dry_run), *erase_runs(erasure, dry_run=dry_run))
     scope = erase_person_scope(erasure, dry_run=dry_run) if erasure.by == "person" else None
     left: tuple[Store, ...] = scrub(url) if now and url is not None and not dry_run else LATER
-    return erasure.receipt(dry_run=dry_run, found=found, scope=scope, bytes_left=left)
+    return erasure.receipt(dry_run=dry_run, found=found, scope=scope, bytes_left=left, others=others)
 
 
 def erase_as_operator(

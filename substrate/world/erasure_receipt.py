@@ -99,6 +99,27 @@ def stores_of(memories: int, texts: int, derived: int) -> tuple[Store, ...]:
             deadline="when each runtime hears of it: seconds while it runs, else when it next starts",
             done=False,
         ),
+        Store(
+            store="working memory of runtimes",
+            mechanism="queries that wait and turns at hand deleted, freed pages overwritten, log truncated;"
+            " of a person everything; a value that an agent put there itself goes when its time is over",
+            deadline="when each runtime hears of it: seconds while it runs, else when it next starts",
+            done=False,
+        ),
+        Store(
+            store="git repositories of checkpoints",
+            mechanism="made anew from the stream, which has not the text, beside the old ones, which are removed;"
+            " branches that people made there go with them",
+            deadline="at once in the workspace of the runtime that erased; elsewhere when a runtime of that workspace"
+            " hears of it: seconds while it runs, else when it next starts",
+            done=False,
+        ),
+        Store(
+            store="labels of checkpoints",
+            mechanism="about no one memory: they go when their agent is erased as a person",
+            deadline="kept",
+            done=False,
+        ),
         Store(store="planner statistics", mechanism="none are kept of columns with text", deadline=at_once),
         Store(
             store="derived memories",

@@ -25,6 +25,7 @@ from substrate.world.model import (
     Ident,
     Kind,
     Method,
+    Occasion,
     Position,
     Relation,
     ScopeKind,
@@ -310,6 +311,23 @@ class SourceRetracted(_MemoryEvent):
     by: str
     value: str
     undoes: UUID | None = None
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+class CheckpointTaken(Payload):
+    """What an agent knew went into its repository. `through` is the position that it shows.
+
+    Everything the commit is made of is here, or on the stream before it: so the repository can be made again from these
+    events, down to the commit's id.
+    """
+
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    through: Annotated[int, Field(ge=0)]
+    memories: Annotated[int, Field(ge=0)]
+    occasion: Occasion = "asked"
+    label: Free[Annotated[Text, Field(max_length=300)] | None] = None
 
 
 # ---------------------------------------------------------------- reading

@@ -100,6 +100,16 @@ def check(found: str | None) -> None:
         )
 
 
+def rewrite_function(bind: Connection, name: str, *changes: tuple[str, str]) -> None:
+    """Change a few words of a function and leave the rest as it is, whichever revision wrote it."""
+    text: str = bind.exec_driver_sql(f"SELECT pg_get_functiondef('{name}'::regproc)").scalar_one()
+    for old, new in changes:
+        if text.count(old) != 1:
+            raise RuntimeError(f"{name} does not read as expected: {old!r} is there {text.count(old)} times")
+        text = text.replace(old, new)
+    bind.exec_driver_sql(text.replace("%", "%%"))
+
+
 def run_sql(connection: Connection, name: str) -> None:
     """Execute one of the files in `migrations/sql`, as it is: no parameters, no placeholders."""
     connection.exec_driver_sql((folder() / "sql" / name).read_text(encoding="utf-8").replace("%", "%%"))

@@ -17,13 +17,18 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from substrate.errors import InvalidInput, SubstrateError, UnknownKind
 
-Kind = Literal["fact", "rule", "instruction", "observation", "preference", "commitment", "summary", "association"]
+#: A `file` is text that agents keep under a path; see `substrate.runtime.files.files`.
+Kind = Literal[
+    "fact", "rule", "instruction", "observation", "preference", "commitment", "summary", "association", "file"
+]
 Category = Literal["core", "daily", "conversation"]
 Tier = Literal["hot", "warm", "cold"]
 MemoryStatus = Literal["active", "superseded", "forgotten", "erased"]
 ScopeKind = Literal["house", "group", "agent"]
 ScopeStatus = Literal["active", "removed", "erased"]
 Method = Literal["told", "observed", "inferred", "extracted", "imported", "merged"]
+#: Why a checkpoint was taken: somebody asked, or a sweep or a session came to its end.
+Occasion = Literal["asked", "sweep", "close"]
 ProposalStatus = Literal["pending", "approved", "declined", "withdrawn"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)

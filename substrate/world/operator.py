@@ -18,12 +18,14 @@ from substrate.world.erasure import erase_as_operator
 from substrate.world.erasure_receipt import By, ErasureReceipt
 from substrate.world.house_file import ExportReport
 from substrate.world.ids import new_id
+from substrate.world.interactions import prune_interactions
 from substrate.world.item import Draft
 from substrate.world.model import Position, Rights
-from substrate.world.principal import Engine, as_id, checked
+from substrate.world.principal import Engine, as_id, checked, zoned
 from substrate.world.reports import RuntimeReport
 from substrate.world.retention import RetentionReport, apply_retention
 from substrate.world.seal import Seal, SealKey, trusted_key
+from substrate.world.shared_runs import prune_runs
 from substrate.world.transfer import export_all
 from substrate.world.verify import Progress, Report, verify_house
 
@@ -47,13 +49,22 @@ class Resident(NamedTuple):
     owner: bool
 
 
+class RemindersOf(NamedTuple):
+    """How it stands with the reminders of a house. Overdue: a minute late, so nobody runs who could deliver them."""
+
+    house: UUID
+    waiting: int
+    overdue: int
+    failed: int
+
+
 class Operator:
     """The handle of a process that has the application's database login, and no agent's credential.
 
-    | to look     | `houses`, `agents`, `runtimes` |
+    | to look     | `houses`, `agents`, `runtimes`, `reminders` |
     | to check    | `verify`, `seal` |
     | to move     | `export_house` (and `World.import_house`), then `issue_token` to hand it back |
-    | to be rid of text | `erase`, `apply_retention` |
+    | to be rid of text | `erase`, `apply_retention`, `prune_interactions`, `prune_runs` |
     | to let in   | `enrol_runtime`, `withdraw_runtime` |
     """
 
@@ -76,6 +87,11 @@ class Operator:
         """Every runtime that was ever heard of, in each house it has indexes of: what it last said of itself."""
         rows = self._engine.database.rows(f"SELECT {reports.COLUMNS} FROM runtime_reports()")
         return [reports.runtime_report(row) for row in rows]
+
+    def reminders(self) -> list[RemindersOf]:
+        """How many reminders wait, are overdue or have failed, by house; those without any are left out."""
+        rows = self._engine.database.rows("SELECT house_id, waiting, overdue, failed FROM reminder_counts()")
+        return [RemindersOf(*row) for row in rows]
 
     def verify(
         self, house: UUID | str, *, seals: Iterable[Seal] = (), trusted: str | None = None,
@@ -132,6 +148,18 @@ class Operator:
     def apply_retention(self, house: UUID | str, *, dry_run: bool = False) -> RetentionReport:
         """Sweep a house: forget or erase what has outlived its scope's rule, and forget what has expired."""
         return apply_retention(self._engine, as_id(house, "house"), dry_run=dry_run)
+
+    def prune_runs(self, before: datetime) -> int:
+        """Delete the shared runs that ended, or were last heard of, before a moment; returns how many. What is held stays."""
+        return prune_runs(self._engine.database, zoned(before, "before"))
+
+    def prune_interactions(self, before: datetime, *, unread: bool = False) -> int:
+        """Delete the turns of conversations from before a time, in all houses. Returns how many went.
+
+        Never what was not offered to extraction yet (it is still in a window), nor what is held. What was offered and
+        waits to be searched stays, too, unless `unread`.
+        """
+        return prune_interactions(self._engine.database, zoned(before, "before"), unread=unread)
 
     def enrol_runtime(self, house: UUID | str, name: str, agents: Iterable[UUID]) -> Enrolment:
         """Make or renew the database login of a runtime, bound to these agents of the house. Needs the owner's URL."""

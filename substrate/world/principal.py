@@ -70,6 +70,10 @@ class Principal:
         return self._credential.principal
 
     @property
+    def credential(self) -> Credential:
+        return self._credential
+
+    @property
     def house(self) -> UUID:
         return self._credential.house
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +17,8 @@ from substrate.world.folding import FieldChange, differences, sources_of, steps
 from substrate.world.model import Evidence, Memory, Position, Source
 from substrate.world.principal import as_id
 from substrate.world.reading import EVENT_COLUMNS, Reading, event_of
+from substrate.world.run import Ran
+from substrate.world.shared_runs import ran
 
 DEPTH_MOST = 50
 Relation = Literal["asked", "derived_from", "superseded"]
@@ -45,6 +47,8 @@ class Change:
     fields: dict[str, FieldChange]
     #: Its text was erased; what is left are ids, numbers and times.
     erased: bool
+    #: The run that did it, where one may read it.
+    ran: Ran | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +87,11 @@ class Provenance(Reading):
         ident = as_id(memory)
         with self._looking_up() as connection:
             events = events_about(connection, [ident]).get(ident, [])
+            runs = self._ran(connection, events)
         if not events or events[0].version != 1:
             # Only events that speak of it, or none: the memory itself is not there, or not for us.
             raise NotFound("memory", ident)
-        return _changes(events)
+        return _changes(events, runs)
 
     def why(self, memory: UUID | str, *, depth: int = 5) -> Why:
         """The tree of reasons: evidence, what it was derived from (at the version used) and what it superseded.
@@ -106,9 +111,15 @@ class Provenance(Reading):
                     raise NotFound("memory", ident)
                 if not wanted:
                     break
+            found.runs |= self._ran(connection, (event for own in found.events.values() for event in own))
         return _Tree(found, depth).node(ident, None, "asked", ())
 
     # -------------------------------------------------------------- how
+
+    def _ran(self, connection: Connection, events: Iterable[Event]) -> dict[str, Ran]:
+        """The runs that these events come from, as far as one may read them."""
+        named = {event.run_id for event in events if event.run_id is not None}
+        return ran(connection, named) if named else {}
 
     @contextmanager
     def _looking_up(self) -> Iterator[Connection]:
@@ -168,6 +179,7 @@ class _Found:
     asked: set[UUID] = field(default_factory=set)
     events: dict[UUID, list[Event]] = field(default_factory=dict)
     superseded: dict[UUID, list[UUID]] = field(default_factory=dict)
+    runs: dict[str, Ran] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +192,7 @@ class _Tree:
     def node(self, ident: UUID, version: int | None, relation: Relation, above: tuple[UUID, ...]) -> Why:
         """`version` is the one that was used; later events are no reasons for what was made of it."""
         used = [event for event in self.found.events[ident] if version is None or (event.version or 0) <= version]
-        changes = _changes(used)
+        changes = _changes(used, self.found.runs)
         state = [step.after for step in steps(used)][-1]
         promotion = _promotion(used[0])
         cut = ident in above or len(above) >= self.depth
@@ -227,17 +239,21 @@ def _promotion(event: Event) -> Promotion | None:
     return Promotion(payload.proposal, payload.proposed_by, event.actor_id, event.recorded_at)
 
 
-def _changes(events: Iterable[Event]) -> list[Change]:
-    return [_change(step.event, differences(step.before, step.after)) for step in steps(events)]
+def _changes(events: Iterable[Event], runs: Mapping[str, Ran]) -> list[Change]:
+    return [
+        _change(step.event, differences(step.before, step.after), runs.get(step.event.run_id or ""))
+        for step in steps(events)
+    ]
 
 
-def _change(event: Event, fields: dict[str, FieldChange]) -> Change:
+def _change(event: Event, fields: dict[str, FieldChange], run: Ran | None) -> Change:
     payload: Any = event.payload
     return Change(
         event_id=event.event_id, type=event.type, position=event.position, occurred_at=event.occurred_at,
         recorded_at=event.recorded_at, version=event.version, actor=event.actor_id, runtime=event.runtime,
         session=event.session_id, run=event.run_id, causation=event.causation_id, correlation=event.correlation_id,
         evidence=_evidence(event), quote=payload.quote, reason=payload.reason, fields=fields, erased=event.erased,
+        ran=run,
     )  # fmt: skip
 
 

@@ -135,6 +135,8 @@ class Signal(NamedTuple):
     score: float
     place: int
     at: datetime
+    #: With an id, to record it again writes nothing more.
+    id: UUID | None = None
 
 
 _EVENTS = ", ".join(StoredEvent._fields)
@@ -186,13 +188,16 @@ class Replica:
 
     def events(self, scopes: Sequence[UUID], after: int, through: int, most: int) -> list[StoredEvent]:
         """Events of these scopes, in order. Raises `RightsChanged` where not all of them may be read any more."""
+        return [StoredEvent._make(row) for row in self.event_rows(scopes, after, through, most)]
+
+    def event_rows(self, scopes: Sequence[UUID], after: int, through: int, most: int) -> list[tuple[Any, ...]]:
+        """The same as bare rows, in the order of `StoredEvent`: for who reads millions of them."""
         try:
-            rows = self._rows(_EVENTS, "replica_events(%s, %s, %s, %s, %s, %s, %s)", list(scopes), after, through, most)
+            return self._rows(_EVENTS, "replica_events(%s, %s, %s, %s, %s, %s, %s)", list(scopes), after, through, most)
         except psycopg.Error as error:
             if error.sqlstate != REFUSED:
                 raise
             raise RightsChanged("the rights of this runtime's agents changed meanwhile; try again") from None
-        return [StoredEvent._make(row) for row in rows]
 
     def events_of(self, memories: Sequence[UUID], through: int) -> list[StoredEvent]:
         """All events of these memories that may be read, in order."""
@@ -236,9 +241,9 @@ class Replica:
     # -------------------------------------------------------------- what a runtime tells
 
     def record_signals(self, who: Credential, signals: Sequence[Signal]) -> int:
-        """Tell what was recalled. Returns how many were written: those of memories that `who` may still read."""
+        """Tell what was recalled. Returns how many were written: of memories that `who` may still read, and not before."""
         ((written,),) = self._database.rows(
-            "SELECT record_signals(%s, %s, %s, %s, %s, %s::real[], %s::smallint[], %s)",
+            "SELECT record_signals(%s, %s, %s, %s, %s, %s::real[], %s::smallint[], %s, %s)",
             (
                 who.principal,
                 who.token,
@@ -248,6 +253,7 @@ class Replica:
                 [one.score for one in signals],
                 [one.place for one in signals],
                 [one.at for one in signals],
+                [one.id for one in signals],
             ),
         )
         return int(written)

@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+#: Seconds of silence after which a runtime that did not say that it ends is taken to be stopped, or cut off.
+SILENT_AFTER = 30.0
 COLUMNS = "house_id, house, head, name, heard_at, silent_for, state"
 
 
@@ -45,6 +47,10 @@ class RuntimeReport(NamedTuple):
     #: What stopped it from following the stream.
     failure: str | None
     projections: tuple[ProjectionReport, ...]
+    #: Whether its last word was that it ends.
+    ended: bool = False
+    #: Whether it has been silent for too long without having said so: it was killed, or does not reach the database.
+    stale: bool = False
 
     @property
     def lag(self) -> int:
@@ -64,6 +70,7 @@ def runtime_report(row: Sequence[Any]) -> RuntimeReport:
         projections=tuple(
             _projection(one, head) for one in (listed if isinstance(listed, list) else ()) if isinstance(one, Mapping)
         ),
+        ended=said.get("ended") is True, stale=said.get("ended") is not True and silent_for > SILENT_AFTER,
     )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ class Retracting(Provenance):
         if not dry_run and marking and (plan.todo or not marked):
             position = self._mark(job, self.house if self.house in mine else self.id)
             for _ in range(PASSES):
-                failed = self._compensate(plan, job)
+                failed = self._compensate(plan, job.correlation)
                 # A faster writer only means to look again; anything else would be refused again.
                 if len(failed) == len(plan.todo) and not any(isinstance(x, StaleMemory) for x in failed.values()):
                     break
@@ -202,14 +202,14 @@ class Retracting(Provenance):
             ).fetchall()
             return {row[0] for row in rows} | {older for older, _ in superseded_by(connection, ids)}
 
-    def _compensate(self, plan: Plan, job: _Job) -> dict[UUID, SubstrateError]:
+    def _compensate(self, plan: Plan, correlation: UUID) -> dict[UUID, SubstrateError]:
         """Write the next event of each memory. First what leaves, last what comes back: so that keys are free for it."""
         failed: dict[UUID, SubstrateError] = {}
         ranks: tuple[list[Item], ...] = ([], [], [])
         for memory, steps in plan.todo.items():
             state = plan.found[memory].actual
             if state is not None:
-                draft = self._changed(state, steps[0], correlation=job.correlation)
+                draft = self._changed(state, steps[0], correlation=correlation)
                 ranks[_rank(steps[0])].append(Item(draft))
         for items in ranks:
             for start in range(0, len(items), BATCH):

@@ -19,7 +19,9 @@ from substrate.errors import ServerUnavailable
 from substrate.world.erasure_receipt import LATER, Store
 
 #: The tables that hold text of ours, or what was made of it.
-WITH_TEXT = ("memories", "events", "scopes", "embeddings", "recall_signals")
+WITH_TEXT = (
+    "memories", "events", "scopes", "embeddings", "recall_signals", "interactions", "reminders", "runs", "run_events",
+)  # fmt: skip
 #: Whoever is in the middle of something may finish; a table that stays busy is reported instead.
 LOCK_TIMEOUT = "30s"
 

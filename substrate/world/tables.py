@@ -13,6 +13,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    Interval,
     LargeBinary,
     MetaData,
     SmallInteger,
@@ -245,6 +246,8 @@ recall_signals = Table(
     Column("score", REAL, nullable=False),
     Column("place", SmallInteger, nullable=False),
     Column("recalled_at", When, nullable=False),
+    Column("signal_id", Uuid),
+    Index("recall_signals_once", "signal_id", unique=True),
     Index("recall_signals_memory", "memory_id", "recalled_at"),
     Index("recall_signals_principal", "principal_id", "recalled_at"),
     Index("recall_signals_age", "recalled_at"),
@@ -257,4 +260,181 @@ runtimes = Table(
     Column("name", Text, primary_key=True),
     Column("state", JSONB, nullable=False),
     Column("heard_at", When, nullable=False),
+)
+
+reminders = Table(
+    "reminders",
+    metadata,
+    _id(),
+    Column("house_id", Uuid, nullable=False),
+    Column("agent_id", Uuid, ForeignKey("substrate.scopes.id"), nullable=False),
+    Column("memory_id", Uuid),
+    Column("session_id", Text),
+    Column("run_id", Text),
+    Column("runtime", Text),
+    Column("plugin", Text, nullable=False),
+    Column("recipient", Text),
+    Column("message", Text),
+    Column("digest", LargeBinary),
+    Column("starts_at", When, nullable=False),
+    Column("every", Interval),
+    Column("rrule", Text),
+    Column("zone", Text, nullable=False),
+    Column("occurrence", Integer, nullable=False),
+    Column("delivery_id", Uuid, nullable=False),
+    Column("due_at", When, nullable=False),
+    Column("next_at", When),
+    Column("claim", Uuid),
+    Column("claimed_at", When),
+    Column("claimed_by", Text),
+    Column("lease_until", When),
+    Column("attempts", Integer, nullable=False),
+    Column("missed", Integer, nullable=False),
+    Column("last_error", Text),
+    Column("delivered_at", When),
+    Column("failed_at", When),
+    Column("cancelled_at", When),
+    Column("erased_at", When),
+    Column("created_at", When, nullable=False),
+    Column("updated_at", When, nullable=False),
+    Index("reminders_agent", "agent_id", "due_at", "id"),
+)
+_next, _rests = text("next_at IS NOT NULL"), text("next_at IS NULL")
+Index("reminders_next", reminders.c.agent_id, reminders.c.plugin, reminders.c.next_at, postgresql_where=_next)
+Index("reminders_age", reminders.c.updated_at, postgresql_where=_rests)
+Index("reminders_memory", reminders.c.memory_id, postgresql_where=text("memory_id IS NOT NULL"))
+_in_session = text("session_id IS NOT NULL")
+Index("reminders_session", reminders.c.house_id, reminders.c.session_id, postgresql_where=_in_session)
+
+inbox = Table(
+    "inbox",
+    metadata,
+    _id("delivery_id"),
+    Column("agent_id", Uuid, nullable=False),
+    Column("reminder_id", Uuid, ForeignKey("substrate.reminders.id", ondelete="CASCADE"), nullable=False),
+    Column("due_at", When, nullable=False),
+    Column("put_at", When, nullable=False),
+    Column("read_at", When),
+    Index("inbox_reminder", "reminder_id"),
+)
+_unread = text("read_at IS NULL")
+Index("inbox_unread", inbox.c.agent_id, inbox.c.put_at, inbox.c.delivery_id, postgresql_where=_unread)
+
+upkeep = Table("upkeep", metadata, Column("name", Text, primary_key=True), Column("begun_at", When, nullable=False))
+runs = Table(
+    "runs",
+    metadata,
+    _id(),
+    Column("house_id", Uuid, nullable=False),
+    Column("scope_id", Uuid, ForeignKey("substrate.scopes.id"), nullable=False),
+    Column("agent_id", Uuid, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("parent_id", Uuid),
+    Column("runtime", Text),
+    Column("session_id", Text),
+    Column("name", Text),
+    Column("status", Text, nullable=False),
+    Column("started_at", When, nullable=False),
+    Column("finished_at", When),
+    Column("heard_at", When, nullable=False),
+    Column("events", Integer, nullable=False),
+    Index("runs_scope", "scope_id", "started_at", "id"),
+    Index("runs_agent", "agent_id", "started_at"),
+    Index("runs_age", "started_at"),
+)
+Index("runs_parent", runs.c.parent_id, postgresql_where=text("parent_id IS NOT NULL"))
+Index("runs_session", runs.c.house_id, runs.c.session_id, postgresql_where=text("session_id IS NOT NULL"))
+
+run_events = Table(
+    "run_events",
+    metadata,
+    Column("run_id", Uuid, ForeignKey("substrate.runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("at", When, nullable=False),
+    Column("names", ARRAY(Uuid), nullable=False),
+    Column("body", Text),
+)
+Index("run_events_names", run_events.c.names, postgresql_using="gin", postgresql_where=text("names <> '{}'::uuid[]"))
+
+run_erasures = Table(
+    "run_erasures",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("house_id", Uuid, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("scopes", ARRAY(Uuid)),
+    Column("at", When, nullable=False),
+    Index("run_erasures_value", "house_id", "value"),
+    Index("run_erasures_last", "house_id", "id"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    _id("scope_id"),
+    Column("id", Text, primary_key=True),
+    Column("house_id", Uuid, nullable=False),
+    Column("agent_id", Uuid, nullable=False),
+    Column("created_at", When, nullable=False),
+    Column("last_active_at", When, nullable=False),
+    Column("closed_at", When),
+    Column("erased_at", When),
+    Column("turns", Integer, nullable=False),
+    Column("offered_through", Integer, nullable=False),
+    Column("archived_through", Integer, nullable=False),
+    Column("archiving_through", Integer),
+    Column("revision", Integer, nullable=False),
+    Column("settled", Boolean, nullable=False),
+    Index("sessions_created", "scope_id", "created_at", "id"),
+    Index("sessions_named", "house_id", "id"),
+    Index("sessions_unsettled", "scope_id", postgresql_where=text("NOT settled")),
+)
+
+interactions = Table(
+    "interactions",
+    metadata,
+    _id(),
+    Column("house_id", Uuid, nullable=False),
+    Column("scope_id", Uuid, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("agent_id", Uuid, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("content", Text),
+    Column("metadata", JSONB),
+    Column("message_id", Text),
+    Column("runtime", Text),
+    Column("run_id", Text),
+    Column("created_at", When, nullable=False),
+    Index("interactions_turn", "scope_id", "session_id", "turn", unique=True),
+    Index(
+        "interactions_message",
+        "scope_id",
+        "session_id",
+        "message_id",
+        unique=True,
+        postgresql_where=text("message_id IS NOT NULL"),
+    ),
+    Index("interactions_age", "created_at", postgresql_using="brin"),
+)
+
+extraction_offers = Table(
+    "extraction_offers",
+    metadata,
+    _id(),
+    Column("house_id", Uuid, nullable=False),
+    Column("scope_id", Uuid, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("agent_id", Uuid, nullable=False),
+    Column("first_turn", Integer, nullable=False),
+    Column("last_turn", Integer, nullable=False),
+    Column("offered_at", When, nullable=False),
+    Column("claim", Uuid),
+    Column("claimed_until", When),
+    Column("attempts", Integer, nullable=False),
+    Column("done_at", When),
+    Index("extraction_offers_range", "scope_id", "session_id", "first_turn", unique=True),
+    Index("extraction_offers_open", "scope_id", "offered_at", postgresql_where=text("done_at IS NULL")),
 )

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 from uuid import UUID
 
+from substrate.configuration import load
 from substrate.errors import NotAuthenticated, SchemaOutdated
 from substrate.settings import Settings
 from substrate.world import events as e
@@ -25,6 +26,8 @@ from substrate.world.permission import KnownRights
 from substrate.world.principal import Engine, Principal, checked
 from substrate.world.promotion import Promoting
 from substrate.world.reading import Reading
+from substrate.world.reminders import Reminding
+from substrate.world.restoring import Restoring
 from substrate.world.retract import Retracting
 from substrate.world.scopes import Governing, scope_created, scope_draft
 from substrate.world.server import EmbeddedServer
@@ -34,7 +37,9 @@ from substrate.world.transfer import Exporting, ImportReport, import_house
 from substrate.world.verify import Progress, Verifying
 
 
-class Agent(Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Verifying, Subscribing, Exporting):
+class Agent(
+    Restoring, Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Reminding, Verifying, Subscribing, Exporting
+):  # fmt: skip
     """An agent, human or bot, with its credential: everything it may do, and nothing else.
 
     | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
@@ -44,9 +49,11 @@ class Agent(Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Verif
     | to look back           | `as_of`, `list_as_of`, `rights_as_of`, `diff` |
     | to share               | `propose_promotion`, `proposals`, `proposal`, `approve_promotion`, `decline_promotion` |
     | to take a source back  | `retract`, `undo_retraction` |
+    | to go back             | `checkpoints`, `find_checkpoint`, `restore_checkpoint` |
     | to govern              | `create_group`, `create_agent`, `rename`, `move`, `remove`, `configure`, `grant`, `revoke` |
     | to come in             | `issue_token`, `revoke_token`, `tokens` |
     | to be rid of text      | `erase`, `erase_where`, `hold`, `release` |
+    | to be told later       | `remind`, `reminders`, `reminder`, `cancel_reminder`, `snooze`, `reschedule`, `inbox`, `mark_read` |
     | to follow              | `subscribe`, `read_stream` |
     | to check and take along | `verify`, `export_house` |
     """
@@ -85,10 +92,11 @@ class World:
     ) -> Self:
         """Connect as the application's role, and check that role, durability and schema before anything else.
 
-        Without a URL here or in the settings, the embedded server is started (and migrated) and used.
+        Without settings they are loaded, as `substrate.configuration.load` does. Without a URL here or in the settings,
+        the embedded server is started (and migrated) and used.
         `runtime` names this process in the provenance of every event it writes.
         """
-        settings = settings or Settings()
+        settings = settings or load()
         app, owner, embedded = _urls(settings, app_url, owner_url)
         database = Database(app, pool_size=settings.pool_size)
         try:
@@ -106,6 +114,11 @@ class World:
     def database(self) -> Database:
         """The connections, for what builds its indexes on them."""
         return self._engine.database
+
+    @property
+    def waiting(self) -> int:
+        """How many writes wait for group commit."""
+        return self._engine.commits.waiting
 
     def close(self) -> None:
         self._engine.database.close()
@@ -155,6 +168,10 @@ class World:
     def import_house(self, path: Path | str, *, on_progress: Progress | None = None) -> ImportReport:
         """Bring in the file of a house that this database does not have: verified before and after, all or nothing."""
         return import_house(self._engine.database, path, on_progress=on_progress)
+
+    def acting(self, who: Credential) -> Agent:
+        """An agent with a credential that came in here before. It is judged anew by everything it is used for."""
+        return Agent(self._engine, who, Context(runtime=self._runtime))
 
     def trusted_agent(self, agent: UUID, house: UUID) -> Agent:
         """An agent vouched for by this process, without a token: for runtimes that host agents they authenticated."""

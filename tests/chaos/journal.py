@@ -47,8 +47,18 @@ class Refusal:
     why: str
 
 
-Entry = Intention | Promise | Refusal
-_KINDS: dict[str, Callable[..., Entry]] = {kind.__name__: kind for kind in (Intention, Promise, Refusal)}
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A process looked for what somebody was promised, and found it so many times."""
+
+    event: UUID
+    house: UUID
+    by: int
+    times: int
+
+
+Entry = Intention | Promise | Refusal | Sighting
+_KINDS: dict[str, Callable[..., Entry]] = {kind.__name__: kind for kind in (Intention, Promise, Refusal, Sighting)}
 _IDS = frozenset({"event", "house", "memory", "to"})
 
 
@@ -87,5 +97,5 @@ def read_all(folder: Path) -> Iterator[Entry]:
 def unanswered(path: Path) -> list[Intention]:
     """What this life never heard back about. The next life writes these into its own file, so one file is enough."""
     entries = list(read(path))
-    answered = {entry.event for entry in entries if not isinstance(entry, Intention)}
+    answered = {entry.event for entry in entries if isinstance(entry, Promise | Refusal)}
     return [entry for entry in entries if isinstance(entry, Intention) and entry.event not in answered]

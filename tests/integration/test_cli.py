@@ -550,7 +550,8 @@ def test_a_server_that_is_not_there_is_one_clear_line_without_the_password(stran
     assert stranger.fails("house", "list") == "invalid_input"
     assert "hunter2" not in stranger.run("house", "list").err
     stranger.monkeypatch.setenv("SUBSTRATE_POOL_SIZE", "hunter2")
-    assert stranger.fails("house", "list") == "invalid_input"
+    assert stranger.fails("house", "list") == "invalid_configuration"
+    assert "hunter2" not in stranger.run("house", "list").err
 
 
 def test_a_reader_that_has_enough_is_no_error(shell: Shell) -> None:

@@ -32,7 +32,7 @@ def indexed(shell: Shell) -> Shell:
 
 
 def folder(shell: Shell, runtime: str = "local") -> Path:
-    (found,) = (shell.home / "runtimes" / runtime).iterdir()
+    (found,) = (path for path in (shell.home / "runtimes" / runtime).iterdir() if path.is_dir())
     return found
 
 
@@ -147,7 +147,7 @@ def test_who_sets_another_embedder_in_the_environment_is_told_that_it_goes_back(
     indexed.monkeypatch.setenv("SUBSTRATE_EMBEDDER", "none")
     said = indexed.run("reembed", "--space", "static")
     assert said.code == 0
-    assert "SUBSTRATE_EMBEDDER is none" in said.err
+    assert "the embedder is set to none (SUBSTRATE_EMBEDDER" in said.err
 
 
 # ------------------------------------------------------------------ status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import psycopg
@@ -109,7 +109,22 @@ def test_a_forged_principal_makes_every_table_look_empty(
     with login.transaction():
         login.execute("SELECT set_config('substrate.principal', %s, true), set_config('substrate.token', %s, true)",
                       (str(principal), token))  # fmt: skip
-        for table in ("scopes", "grants", "events", "memories", "links", "derivations", "proposals"):
+        for table in (
+            "scopes",
+            "grants",
+            "events",
+            "memories",
+            "links",
+            "derivations",
+            "proposals",
+            "reminders",
+            "inbox",
+            "runs",
+            "run_events",
+            "sessions",
+            "interactions",
+            "extraction_offers",
+        ):
             count = login.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
             assert count == (0,), table
         assert login.execute("SELECT count(id) FROM tokens").fetchone() == (0,)
@@ -128,7 +143,15 @@ def test_its_own_principal_sees_what_its_agent_sees(
 def test_every_function_it_may_call_answers_nothing_to_a_false_claim(
     world: World, setting: Setting, login: psycopg.Connection[tuple[object, ...]]
 ) -> None:
-    house, memory = setting.home.house.id, str(setting.of_eve)
+    house, memory, now = setting.home.house.id, str(setting.of_eve), datetime.now(UTC)
+    reminder, claim, delivery = claimed_reminder(world, setting)
+    # So that there is something to be told: a run of hers, an erasure by source, and a memory that was erased.
+    with world._engine.database.connection() as app:
+        begun = {"id": str(uuid4()), "scope": str(setting.eve.id), "kind": "run", "started_at": "2026-01-01T00:00:00Z"}
+        app.execute(
+            "SELECT write_runs(%s, NULL, %s, %s)", (setting.eve.id, house, json.dumps([{"run": begun, "events": []}]))
+        )
+    setting.eve.erase_where(session="s-1")
     # Whatever takes a principal and a token first, with what else it wants.
     claimed: dict[str, tuple[object, ...]] = {
         "my_rights": (2**63 - 2,),
@@ -146,8 +169,34 @@ def test_every_function_it_may_call_answers_nothing_to_a_false_claim(
         "rights_at": (house, setting.eve.id, 2**63 - 2),
         "retraction_reach": (house, "agent", str(setting.eve.id)),
         "erasure_targets": (house, "memory", [memory]),
+        "write_runs": (
+            house,
+            json.dumps([{"run": {"id": str(uuid4()), "scope": str(house), "kind": "run"}, "events": []}]),
+        ),
+        "erase_runs": (house, "agent", str(setting.eve.id), True),
         "record_signals": (house, f"{{{memory}}}", "{asked}", "{1}", "{1}", "{2026-01-01T00:00:00Z}"),
-    }
+        "add_reminder": (uuid4(), None, None, None, None, "inbox", None, "tea", None, now, now, None, None, "UTC"),
+        "read_reminders": (None, setting.eve.id, None, None, 100),
+        "cancel_reminder": (reminder,),
+        "move_reminder": (reminder, now, None),
+        "finish_reminder": (reminder, claim, None),
+        "fail_reminder": (reminder, claim, "broken", "1 s", 1, None),
+        "put_in_inbox": (reminder, claim),
+        "read_inbox": (100,),
+        "mark_inbox": (f"{{{delivery}}}",),
+        "erase_reminders": (house, "agent", str(setting.eve.id), False),
+        "open_session": (setting.eve.id, "eve's"),
+        "leave_session": (setting.eve.id, "eve's", True),
+        "add_turns": (
+            setting.eve.id, "eve's", 50, 0, f"{{{uuid4()}}}", "{user}", "{forged}", "{NULL}", "{NULL}", None, None,
+        ),
+        "leave_idle_sessions": ("0", 100),
+        "begin_archive": (setting.eve.id, "eve's"),
+        "finish_archive": (setting.eve.id, "eve's", 1),
+        "claim_offers": (100, "1 minute"),
+        "end_claim": (uuid4(), uuid4(), True),
+        "erase_interactions": (house, "session", "eve's", False),
+    }  # fmt: skip
     # Whatever takes several principals and their tokens first.
     claimed_together: dict[str, tuple[object, ...]] = {
         "replica_scopes": (house,),
@@ -161,6 +210,15 @@ def test_every_function_it_may_call_answers_nothing_to_a_false_claim(
         "store_embeddings": (house, "model@1", f"{{{memory}}}", "{1}", '{"\\\\x00000000"}'),
         "embedding_progress": (house, "model@1"),
         "report_runtime": (house, "kitchen", "{}"),
+        "claim_reminders": ("{inbox}", "kitchen", "1 min", 100, 9),
+        "renew_reminders": (f"{{{reminder}}}", f"{{{claim}}}", "1 min"),
+        "next_reminder": ("{inbox}",),
+        "run_erasures_mark": (house,),
+        "erased_locally": (
+            house,
+            f"{{{memory}}}",
+            json.dumps([{"run": str(uuid4()), "agent": str(setting.eve.id), "session": "s-1"}]),
+        ),
     }
     operators: dict[str, tuple[object, ...]] = {
         "houses": (),
@@ -170,7 +228,14 @@ def test_every_function_it_may_call_answers_nothing_to_a_false_claim(
         "import_rows": (house, "memories", "[]"),
         "import_end": (house, 1),
         "prune_signals": (datetime.now(UTC),),
+        "prune_reminders": (datetime.now(UTC), 100),
+        "reminder_counts": (),
+        "begin_upkeep": ("maintenance", "1 hour"),
+        "prunable": ("signals", datetime.now(UTC)),
+        "prune_runs": (datetime.now(UTC), 100),
+        "prune_interactions": (datetime.now(UTC), True, 100),
         "runtime_reports": (),
+        "checkpoint_news": ([setting.home.owner.id], [0]),
     }
     own = {"login_kind", "scopes_with", "visible_scopes", "managed_scopes", "authenticate", "append", "govern"}
     granted = {
@@ -180,6 +245,14 @@ def test_every_function_it_may_call_answers_nothing_to_a_false_claim(
             " AND has_function_privilege(p.oid, 'EXECUTE')"
         )
     }
+    # A session of hers with a turn that waits: there is something to be got.
+    with world._engine.database.connection() as app:
+        app.execute("SELECT * FROM open_session(%s, NULL, %s, 'eve''s')", (setting.eve.id, setting.eve.id))
+        app.execute(
+            "SELECT * FROM add_turns(%s, NULL, %s, 'eve''s', 1, 0, ARRAY[gen_random_uuid(), gen_random_uuid()],"
+            " '{user,user}', '{a,b}', '{NULL,NULL}', '{NULL,NULL}', NULL, NULL)",
+            (setting.eve.id, setting.eve.id),
+        )
     told = claimed.keys() | claimed_together.keys() | operators.keys() | own
     assert granted == told, "a function is new: say here what it must refuse"
 
@@ -193,9 +266,30 @@ def test_every_function_it_may_call_answers_nothing_to_a_false_claim(
     # The null control: the application's login is answered.
     with world._engine.database.connection() as app:
         assert not empty(app, "houses")
+        assert not empty(app, "run_erasures_mark", together(setting.eve.id), "{NULL}", house)
+        assert not empty(app, "erased_locally", together(setting.eve.id), "{NULL}", *claimed_together["erased_locally"])
         assert not empty(app, "read_chain", None, None, house, 0, 1_000)
         assert not empty(app, "my_rights", setting.eve.id, None, 2**63 - 2)
+        assert not empty(
+            app, "claim_reminders", together(setting.eve.id), "{NULL}", *claimed_together["claim_reminders"]
+        )
+        assert not empty(app, "finish_reminder", setting.eve.id, None, *claimed["finish_reminder"])
+        assert not empty(app, "claim_offers", setting.eve.id, None, 100, "1 minute")
+        assert not empty(app, "erase_interactions", None, None, house, "session", "eve's", True)
         assert not empty(app, "replica_events", together(setting.eve.id), "{NULL}", *claimed_together["replica_events"])
+
+
+def claimed_reminder(world: World, setting: Setting) -> tuple[UUID, UUID, UUID]:
+    """One of eve's reminders that is being delivered, with its claim, and one that is due and in her inbox."""
+    for _ in range(2):
+        setting.eve.remind("eve's own", timedelta())
+    claimed, other = world.database.rows(
+        "SELECT (reminder).id, (reminder).claim, (reminder).delivery_id FROM claim_reminders(%s, '{NULL}', '{inbox}', 'desk', '1 hour', 10, 9)",
+        ([setting.eve.id],),
+    )
+    world.database.rows("SELECT put_in_inbox(%s, NULL, %s, %s)", (setting.eve.id, *other[:2]))
+    setting.eve.snooze(other[0], timedelta())
+    return claimed[0], claimed[1], other[2]
 
 
 def empty(connection: psycopg.Connection[tuple[object, ...]], name: str, *arguments: object) -> bool:

@@ -21,9 +21,11 @@ from hypothesis import strategies as st
 
 from projections import loading
 from projections.answer import Answer
+from projections.copying import Copier
 from projections.document import Document
 from projections.documents import Documents
 from projections.files import IndexFile
+from projections.fold import learned_rows
 from projections.folder import Occupied
 from projections.projection import Batch, Projection
 from projections.rebuild import Builder, Progress, VerificationMismatch
@@ -322,3 +324,43 @@ def made_file(path: Path, projection: Projection) -> IndexFile:
     file = IndexFile.create(path, {})
     projection.create(file.db)
     return file
+
+
+# -------------------------------------------------------------- in bulk
+
+
+def pieces_of(made: Desk) -> int:
+    """In how many pieces the full text in use is: the high bits of an id name the piece."""
+    path = made.indexes.folder.in_use("fulltext")
+    assert path is not None
+    file = IndexFile.open(path)
+    try:
+        return len(rows(file.db, "SELECT DISTINCT id >> 37 FROM words_data WHERE id >> 37 > 0"))
+    finally:
+        file.close()
+
+
+def test_full_text_that_was_loaded_in_pieces_is_made_one_after_the_switch(asked: Desk, tmp_path: Path) -> None:
+    asked.agent.remember_many([NewMemory(content=f"tin {number}") for number in range(100)])
+    with patch.object(loading, "PAGE", 10), patch.object(loading, "CHUNK", 20):
+        asked.indexes._rebuild((), None)
+        assert pieces_of(asked) > 1
+        asked.indexes.rebuild()
+    assert pieces_of(asked) == 1
+    asked.heal()
+    assert asked.unlike_rebuilt(tmp_path / "clean") == set()
+
+
+def test_a_page_that_cannot_be_loaded_in_bulk_goes_the_ordinary_way(asked: Desk, tmp_path: Path) -> None:
+    asked.agent.remember_many([NewMemory(content=f"tin {number}") for number in range(30)])
+
+    def doubled(self: Copier, events: list[Any], numbers: dict[bytes, int]) -> list[Any]:
+        learned, others = learned_rows(events, numbers)
+        Documents().learn(self.documents.db, learned + learned[:1])
+        return others
+
+    with patch.object(loading, "PAGE", 10), patch.object(Copier, "learn", doubled):
+        report = asked.indexes.rebuild()
+    assert report.ok
+    asked.heal()
+    assert asked.unlike_rebuilt(tmp_path / "clean") == set()

@@ -44,7 +44,11 @@ def test_there_is_a_command_for_everything_that_can_be_done() -> None:
         ("manifest",), ("hot",), ("neighbours",), ("rebuild",), ("doctor",), ("reembed",), ("dead-letters",), ("propose",), ("proposals",),
         ("approve",), ("decline",), ("why",), ("history",), ("as-of",), ("diff",), ("retract",), ("undo-retraction",),
         ("stream",), ("erase",), ("hold",), ("release",), ("retention", "set"), ("retention", "sweep"), ("verify",),
-        ("seal",), ("export",), ("import-house",), ("runtime", "enroll"), ("runtime", "withdraw"),
+        ("reminder", "add"), ("reminder", "list"), ("reminder", "show"), ("reminder", "cancel"), ("reminder", "snooze"),
+        ("reminder", "deliver"), ("reminder", "inbox"), ("maintenance",), ("seal",), ("export",), ("import-house",), ("runtime", "enroll"), ("runtime", "withdraw"),
+        ("run", "list"), ("run", "show"), ("run", "tree"), ("run", "tail"), ("metrics",),
+        ("session", "list"), ("session", "show"), ("session", "add"), ("session", "history"), ("session", "archive"),
+        ("session", "close"), ("session", "context"),
     }  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def test_an_event_whose_text_was_erased_can_still_be_read(kind: str) -> None:
 
 
 def test_all_free_text_is_in_the_body_and_nothing_else_is() -> None:
-    free = {"content", "title", "description", "key", "tags", "concept_tags", "quote", "reason", "name"}
+    free = {"content", "title", "description", "key", "tags", "concept_tags", "quote", "reason", "name", "label"}
     for kind, model in REGISTRY.items():
         assert model.free_fields == free & model.model_fields.keys(), kind
 
@@ -72,7 +72,7 @@ def test_a_version_that_is_newer_than_this_code_stops_the_reader() -> None:
 
 def test_the_events_that_change_records_are_all_known_to_evolve() -> None:
     beside = {"GrantChanged", "TokenIssued", "TokenRevoked", "RuntimeEnrolled", "HouseImported",
-              "MemoryPromotionDeclined", "SourceRetracted", "MemoriesRecalled"}  # fmt: skip
+              "MemoryPromotionDeclined", "SourceRetracted", "MemoriesRecalled", "CheckpointTaken"}  # fmt: skip
     assert set(REGISTRY) == MEMORY_EVENTS | SCOPE_EVENTS | beside
 
 

@@ -47,8 +47,12 @@ COMMON: dict[str, Any] = {
         Path | None, typer.Option("--home", envvar="SUBSTRATE_HOME", show_default="~/.substrate",
                                   help="Folder of the embedded server and of saved credentials.",
                                   rich_help_panel=EVERYWHERE)],
+    "config": Annotated[
+        Path | None, typer.Option("--config", envvar="SUBSTRATE_CONFIG", metavar="FILE", show_default="memory.yaml",
+                                  help="Configuration file; by default memory.yaml here, or else in the home.",
+                                  rich_help_panel=EVERYWHERE)],
 }  # fmt: skip
-_DEFAULTS: dict[str, Any] = {"as_json": False, "as_name": None, "token_file": None, "home": None}
+_DEFAULTS: dict[str, Any] = {"as_json": False, "as_name": None, "token_file": None, "home": None, "config": None}
 
 
 def command(

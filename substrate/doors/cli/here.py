@@ -28,8 +28,18 @@ A = TypeVar("A")
 class Here:
     """One invocation. Everything is opened when it is first needed, and closed at the end."""
 
-    def __init__(self, *, as_json: bool, as_name: str | None, token_file: Path | None, home: Path | None) -> None:
-        self.as_json, self._as_name, self._token_file, self._home = as_json, as_name, token_file, home
+    def __init__(
+        self,
+        *,
+        as_json: bool,
+        as_name: str | None,
+        token_file: Path | None,
+        home: Path | None,
+        config: Path | None = None,
+    ) -> None:
+        self.as_json, self._as_name, self._token_file = as_json, as_name, token_file
+        #: What the command line says of where settings come from: the file, and before it the home.
+        self.config, self.home = config, None if home is None else home.expanduser()
         self._opened: World | None = None
         self._hosting: Runtime | None = None
 
@@ -46,17 +56,13 @@ class Here:
 
     @cached_property
     def settings(self) -> Settings:
-        from pydantic import ValidationError
+        from substrate.configuration import read
 
-        from substrate.settings import Settings
-
-        try:
-            return Settings() if self._home is None else Settings(home=self._home.expanduser())
-        except ValidationError as error:
-            # The rejected value is not repeated: it may be a secret.
-            first = error.errors(include_url=False, include_input=False)[0]
-            name = "_".join(str(part) for part in first["loc"]).upper()
-            raise InvalidInput(f"SUBSTRATE_{name}: {first['msg']}") from None
+        found = read(self.config, home=self.home)
+        if found.is_new:
+            for note in found.notes:
+                self.say(f"note: {note}")
+        return found.settings
 
     @cached_property
     def world(self) -> World:
@@ -102,6 +108,11 @@ class Here:
         except InvalidInput as error:
             raise InvalidInput(f"--runtime, SUBSTRATE_RUNTIME: {error}") from None
         return self._hosting
+
+    def opened(self, runtime: str | None) -> Runtime:
+        """A runtime, and nobody hosted in it: for who looks after its files."""
+        self.is_runtime(runtime)
+        return self._opened_runtime()
 
     @property
     def runtime(self) -> Runtime:

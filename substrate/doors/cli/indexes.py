@@ -105,7 +105,8 @@ def reembed(
     settings = here.settings
     if report.switched and "embedder" in settings.model_fields_set and settings.embedder != space:
         here.say(
-            f"note: SUBSTRATE_EMBEDDER is {settings.embedder}; remove it or set it to {space}, or that is built again"
+            f"note: the embedder is set to {settings.embedder} (SUBSTRATE_EMBEDDER, or vector in memory.yaml);"
+            f" remove that or set it to {space}, or that is built again"
         )
     return Answer(report, _reembedded(report))
 

@@ -68,7 +68,7 @@ def down(
     if mode not in ("fast", "smart", "immediate"):
         raise InvalidInput(f"--mode: {mode!r} is not one of fast, smart and immediate")
     if here.settings.database_url is not None:
-        raise InvalidInput("SUBSTRATE_DATABASE_URL is set: that server is not ours to stop")
+        raise InvalidInput("SUBSTRATE_DATABASE_URL or database.url is set: that server is not ours to stop")
     stopped = EmbeddedServer(here.settings.home).stop(mode)  # type: ignore[arg-type]  # checked above
     return Answer({"stopped": stopped}, "stopped" if stopped else "it was not running")
 
@@ -128,7 +128,9 @@ def _urls(here: Here) -> tuple[str, str]:
         server.start(here.say)
         return server.app_url, server.owner_url
     if settings.owner_url is None:
-        raise InvalidInput("migrations run as the owner of the tables; set SUBSTRATE_OWNER_URL to that login's URL")
+        raise InvalidInput(
+            "migrations run as the owner of the tables; set SUBSTRATE_OWNER_URL (database.owner_url) to that login's URL"
+        )
     return settings.database_url.get_secret_value(), settings.owner_url.get_secret_value()
 
 
@@ -150,7 +152,7 @@ def _look(here: Here) -> dict[str, Any]:
 
     settings = here.settings
     found: dict[str, Any] = {
-        "usable": False, "server": None, "revision": None, "houses": [], "runtimes": [], "problem": None
+        "usable": False, "server": None, "revision": None, "houses": [], "runtimes": [], "reminders": [], "problem": None
     }  # fmt: skip
     app_url = None
     if settings.database_url is None:
@@ -164,7 +166,7 @@ def _look(here: Here) -> dict[str, Any]:
             # It opens only at the revision that this code knows as the last.
             operator = world.operator()
             found |= {"usable": True, "revision": migrations.known_revisions()[-1], "houses": operator.houses()}
-            found["runtimes"] = operator.runtimes()
+            found["runtimes"], found["reminders"] = operator.runtimes(), operator.reminders()
     except SubstrateError as error:
         found["problem"] = error
     return found
@@ -178,7 +180,7 @@ def _shown(found: dict[str, Any]) -> list[Any]:
     from substrate.doors.cli import output, runtimes
 
     server, houses = found["server"], found["houses"]
-    facts: dict[str, object] = {"server": "given by SUBSTRATE_DATABASE_URL"}
+    facts: dict[str, object] = {"server": "given by SUBSTRATE_DATABASE_URL or database.url"}
     if server is not None:
         facts = {
             "server": f"embedded PostgreSQL {server.version or ''}, {server.state}"
@@ -196,6 +198,9 @@ def _shown(found: dict[str, Any]) -> list[Any]:
         rows = [(house.id, house.name, house.head.seq, house.recorded_at) for house in houses]
         shown += ["", output.table(["id", "house", "seq", "last event"], rows)]
         shown += ["", *runtimes.shown(found["runtimes"])]
+    if found["reminders"]:
+        lines = [(one.house, one.waiting, one.overdue, one.failed) for one in found["reminders"]]
+        shown += ["", output.table(["id", "reminders that wait", "overdue", "failed"], lines)]
     return shown
 
 

@@ -55,7 +55,8 @@ Timeout = Annotated[
 Kind = Annotated[
     str,
     typer.Option(
-        help="fact, rule, instruction, observation, preference, commitment, summary or association", metavar="KIND"
+        help="fact, rule, instruction, observation, preference, commitment, summary, association or file",
+        metavar="KIND",
     ),
 ]
 Category = Annotated[str, typer.Option(help="core, daily or conversation", metavar="CATEGORY")]

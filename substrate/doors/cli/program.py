@@ -18,8 +18,9 @@ __all__ = ["app", "run"]
 
 #: The modules whose commands hang on the tree; in the order of the help.
 NOUNS = (
-    "lifecycle", "agent", "token", "house", "scope", "learning", "changing", "memory", "recall", "promotion",
-    "provenance", "retraction", "stream", "erasure", "operator", "indexes", "transfer",
+    "lifecycle", "config", "agent", "token", "house", "scope", "learning", "changing", "memory", "recall", "session",
+    "files", "reminder", "promotion", "provenance", "retraction", "checkpoint", "stream", "run", "erasure", "operator",
+    "maintenance", "indexes", "transfer",
 )  # fmt: skip
 #: What every command takes, and the program itself does not.
 EVERYWHERE = {annotation.__metadata__[0].default for annotation in COMMON.values()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from substrate.doors.cli import options as o
 from substrate.doors.cli.command import Answer, command
 from substrate.doors.cli.here import Here
 from substrate.doors.cli.memory import known_word, memories_shown, memory_shown
+from substrate.doors.cli.observing import changes_with_runs, why_with_runs
 from substrate.doors.cli.tree import PROVENANCE, app
 
 if TYPE_CHECKING:
@@ -30,18 +32,23 @@ def why(
     depth: Annotated[int, typer.Option(help="How many steps back.")] = 5,
 ) -> Answer:
     """Show how a memory is known: its evidence, what it was derived from, what it superseded, who approved."""
-    found = here.agent.why(here.names.memory(memory), depth=depth)
+    found = why_with_runs(here, here.agent.why(here.names.memory(memory), depth=depth))
     return Answer(found, None if here.as_json else _tree(found, here.names, None))
 
 
 @command(app, panel=PROVENANCE)
 def history(here: Here, memory: o.Memory) -> Answer:
     """Show all that happened to a memory, oldest first, with what each event changed."""
-    changes = here.agent.history(here.names.memory(memory))
+    changes = changes_with_runs(here, here.agent.history(here.names.memory(memory)))
+    return Answer(changes, history_shown(here, changes))
+
+
+def history_shown(here: Here, changes: Sequence[Change]) -> list[Any]:
+    """Changes for people: what happened, and below it what it changed."""
     shown: list[Any] = []
     for change in [] if here.as_json else changes:
         shown += [_headline(change, here.names), *(f"    {line}" for line in _details(change))]
-    return Answer(changes, shown)
+    return shown
 
 
 @command(app, "as-of", panel=PROVENANCE)
@@ -136,13 +143,21 @@ def _evidence(change: Change) -> list[str]:
         "reason": change.reason,
         "method": evidence.method if evidence else None,
         "session": change.session,
-        "run": change.run,
+        "run": _ran(change),
         "runtime": change.runtime,
         "messages": ", ".join(evidence.messages) if evidence else None,
         "model": evidence.model if evidence else None,
         "text": "erased" if change.erased else None,
     }
     return [f"{name}: {value}" for name, value in pairs.items() if value]
+
+
+def _ran(change: Change) -> str | None:
+    ran = change.ran
+    if ran is None:
+        return change.run
+    above = f", in {ran.parent_name or ran.parent}" if ran.parent else ""
+    return f"{ran.name or '(its name was erased)'} ({ran.status}, {output.when(ran.started_at)}{above})  {ran.id}"
 
 
 def _changes(fields: dict[str, FieldChange]) -> list[str]:

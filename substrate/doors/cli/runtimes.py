@@ -23,7 +23,7 @@ def shown(reports: list[RuntimeReport]) -> list[Any]:
 def _rows(report: RuntimeReport) -> list[tuple[object, ...]]:
     first, *others = [_index(one, report.head) for one in report.projections or (None,)]
     return [
-        (report.name, report.house_name, *first, _ago(report.silent_for)),
+        (report.name, report.house_name, *first, _heard(report)),
         *(("", "", *other, "") for other in others),
     ]
 
@@ -37,11 +37,21 @@ def _index(one: ProjectionReport | None, head: int) -> tuple[object, ...]:
 
 def _advice(reports: list[RuntimeReport]) -> list[str]:
     found = [f"runtime {one.name}, house {one.house_name}: {one.failure}" for one in reports if one.failure]
+    found += [
+        f"runtime {one.name}, house {one.house_name}: silent for {_ago(one.silent_for).removesuffix(' ago')}, and it did not"
+        " say that it ends: it was killed, or does not reach the database"
+        for one in reports
+        if one.stale
+    ]
     if any(index.dead_letters for one in reports for index in one.projections):
         found.append("`substrate dead-letters --runtime NAME` shows what could not be applied")
     if any(index.fault for one in reports for index in one.projections):
         found.append("an index at fault is built anew at the next recall, or now with `substrate rebuild`")
     return found
+
+
+def _heard(report: RuntimeReport) -> str:
+    return _ago(report.silent_for) + (", silent" if report.stale else ", ended" if report.ended else "")
 
 
 def _ago(seconds: float) -> str:

@@ -1,0 +1,1 @@
+"""Observability memory: runs and what happened in them, metrics, logs."""

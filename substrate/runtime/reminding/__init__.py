@@ -1,0 +1,1 @@
+"""Reminders on their way: claimed, delivered, and tried again."""
