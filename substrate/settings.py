@@ -120,6 +120,23 @@ class Settings(BaseSettings):
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="which logs are written")
 
+    tools: str = Field("memory,provenance", description="sets of tools that models are shown, with commas between")
+
+    http_host: str = Field("127.0.0.1", description="address that HTTP and MCP are served on")
+    http_port: int = Field(8420, ge=0, le=65_535, description="port that HTTP and MCP are served on; 0 is any free one")
+    http_remote: bool = Field(
+        False, description="allow an address other than loopback; needs TLS or a proxy that is trusted"
+    )
+    http_tls_cert: Path | None = Field(None, description="certificate to serve TLS with, PEM")
+    http_tls_key: Path | None = Field(None, description="its private key, PEM")
+    http_trusted_proxy: str | None = Field(
+        None, description="address of the proxy that ends TLS, whose X-Forwarded headers are believed"
+    )
+    http_rate: float = Field(200, ge=0, le=1_000_000, description="requests a second that one token may make; 0: any")
+    http_max_body_bytes: int = Field(
+        1_048_576, ge=1, le=100_000_000, description="largest body of a request, in bytes"
+    )
+
     working_key: SecretStr | None = Field(
         None, description="key of what working memory keeps encrypted, 32 bytes in base64"
     )
@@ -129,6 +146,11 @@ class Settings(BaseSettings):
     agents: Annotated[Mapping[str, AgentSettings], NoDecode, BeforeValidator(_from_json)] = Field(
         default_factory=dict, description="what single agents have otherwise, by their name or id"
     )
+
+    @property
+    def tool_sets(self) -> tuple[str, ...]:
+        """The names of the sets of tools, as they were listed."""
+        return tuple(name for name in (one.strip() for one in self.tools.split(",")) if name)
 
     def for_agent(self, agent: UUID, name: str | None = None) -> Settings:
         """These settings as they are for one agent: what is said of its id, then of its name, then of all."""

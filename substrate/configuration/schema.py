@@ -57,6 +57,15 @@ PLACES = {
     "maintenance.idle": "maintenance_idle",
     "logging.format": "log",
     "logging.level": "log_level",
+    "doors.tools": "tools",
+    "doors.host": "http_host",
+    "doors.port": "http_port",
+    "doors.remote": "http_remote",
+    "doors.tls_cert": "http_tls_cert",
+    "doors.tls_key": "http_tls_key",
+    "doors.trusted_proxy": "http_trusted_proxy",
+    "doors.rate": "http_rate",
+    "doors.max_body_bytes": "http_max_body_bytes",
     "working_memory.key": "working_key",
     "working_memory.key_file": "working_key_file",
 }
@@ -119,7 +128,7 @@ DECIDING = (
 #: The order of the sections in the page and in a new file.
 SECTIONS = (
     "short_term", "long_term", "vector", "database", "runtime", "memories", "recall", "workspace", "workspace_git",
-    "files", "reminders", "retention", "maintenance", "logging", "working_memory",
+    "files", "reminders", "retention", "maintenance", "doors", "logging", "working_memory",
 )  # fmt: skip
 
 Tree = Mapping[str, "Tree | Field"]

@@ -1,0 +1,1 @@
+"""Tools for models, for any framework: JSON schemas, and dispatch by name."""

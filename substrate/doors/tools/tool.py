@@ -1,0 +1,68 @@
+"""A tool for models: a name, what it does, the arguments that it takes, and what it may do to what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from substrate.runtime.agent import HostedAgent
+
+#: What a tool answers with: JSON, always with `ok`.
+Outcome = dict[str, Any]
+
+
+class Arguments(BaseModel):
+    """The arguments of a tool, as a model writes them. What is not known is refused, and nothing is converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool. `run` is given the agent that the credential stands for: no argument says who that is.
+
+    `run` returns what `ok: true` is put before, and raises `SubstrateError` for what did not work.
+    """
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    run: Callable[[HostedAgent, Any], Mapping[str, Any]]
+    #: Changes nothing.
+    read_only: bool = False
+    #: May take something away, or replace it.
+    destructive: bool = False
+    #: To call it again with the same arguments changes nothing more.
+    idempotent: bool = False
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of its arguments, as tool calling wants it: an object, whose definitions stand in it."""
+        return plain_schema(self.arguments)
+
+
+def plain_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a model without titles and references: not every client follows those."""
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    return dict(_inlined(schema, definitions))
+
+
+def _inlined(node: Any, definitions: Mapping[str, Any], *, named: bool = False) -> Any:
+    if isinstance(node, list):
+        return [_inlined(one, definitions) for one in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        target = definitions[node["$ref"].rsplit("/", 1)[1]]
+        node = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
+    # A property may be called `title`; the title of a schema is what goes.
+    return {
+        key: _inlined(value, definitions, named=key == "properties")
+        for key, value in node.items()
+        if named or key != "title"
+    }
