@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from projections.answer import Answer, Header, HotLine, Neighbour, Recalled
+from projections.embedding.providers import Embedder
 from projections.filters import Filters
 from projections.ranking import Mode
 from projections.recall import Asked, Recaller
@@ -33,11 +34,11 @@ from substrate.world.hindsight import Moment
 from substrate.world.ids import new_id
 from substrate.world.item import Context, Draft
 from substrate.world.memories import NewMemory
-from substrate.world.model import Position, Source
+from substrate.world.model import Memory, Position, Source
 from substrate.world.plain import Plain
 from substrate.world.principal import Engine, Receipt, ScopeRef, checked
 from substrate.world.provenance import Change, Why
-from substrate.world.replica import Signal, to_micros
+from substrate.world.replica import Replica, Signal, to_micros
 from substrate.world.world import Agent
 
 if TYPE_CHECKING:
@@ -93,6 +94,15 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
         return Whereabouts(self._runtime.name, str(self.house), self._context.session, self._context.run)
 
     @property
+    def embedder(self) -> Embedder | None:
+        """What makes this house's vectors here, if anything does."""
+        return self._resident.indexes.embedder
+
+    def replica(self) -> Replica:
+        """The house as this credential alone sees it."""
+        return Replica(self._engine.database, self.house, [self._credential])
+
+    @property
     def _resident(self) -> Resident:
         return self._runtime.resident(self.house)
 
@@ -123,7 +133,12 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
     def remember_many(
         self, memories: Iterable[NewMemory], *, import_id: UUID | None = None
     ) -> list[Receipt | SubstrateError]:
-        answers = super().remember_many(memories, import_id=import_id)
+        return self._counted_each(super().remember_many(memories, import_id=import_id))
+
+    def change_many(self, changes: Sequence[tuple[Memory, e.Payload]]) -> list[Receipt | SubstrateError]:
+        return self._counted_each(super().change_many(changes)) if changes else []
+
+    def _counted_each(self, answers: list[Receipt | SubstrateError]) -> list[Receipt | SubstrateError]:
         for one in answers:
             self.meter.not_appended(one) if isinstance(one, SubstrateError) else self.meter.appended()
         self._runtime.committed(self.house)

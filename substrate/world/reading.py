@@ -71,7 +71,7 @@ class Reading(Remembering):
 
     def get_by_key(self, key: str, *, scope: ScopeRef | None = None) -> Memory:
         """The active memory with this key: in `scope`, or in the nearest scope that has one."""
-        key = _text(key, "key")
+        key = key_text(key)
         reach = [r for r in self.rights() if r.rights & 1 and (scope is None or r.scope == self._scope_id(scope))]
         order = [r.scope for r in reach]
         with self._reading() as connection:
@@ -165,6 +165,11 @@ class Reading(Remembering):
         """The last seq at or before a time."""
         (row,) = self._rows("SELECT position_at(%s, %s, %s, %s)", self.house, zoned(at, "at"))
         return int(row[0])
+
+
+def key_text(key: object, name: str = "key") -> str:
+    """A key, or the beginning of one, to look for. Raises `InvalidInput` for what no memory can have."""
+    return _text(key, name)
 
 
 def _by_text(tags: Iterable[str], key_prefix: str | None) -> list[ColumnElement[bool]]:

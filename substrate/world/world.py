@@ -20,12 +20,12 @@ from substrate.world.erasure import Erasing
 from substrate.world.hindsight import Hindsight
 from substrate.world.ids import new_id
 from substrate.world.item import Context
+from substrate.world.keyed import Keyed
 from substrate.world.model import Evidence, Scope
 from substrate.world.operator import Operator
 from substrate.world.permission import KnownRights
 from substrate.world.principal import Engine, Principal, checked
 from substrate.world.promotion import Promoting
-from substrate.world.reading import Reading
 from substrate.world.reminders import Reminding
 from substrate.world.restoring import Restoring
 from substrate.world.retract import Retracting
@@ -38,13 +38,14 @@ from substrate.world.verify import Progress, Verifying
 
 
 class Agent(
-    Restoring, Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Reminding, Verifying, Subscribing, Exporting
+    Restoring, Hindsight, Promoting, Retracting, Keyed, Governing, Erasing, Reminding, Verifying, Subscribing, Exporting
 ):  # fmt: skip
     """An agent, human or bot, with its credential: everything it may do, and nothing else.
 
     | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
     | to relate              | `link`, `unlink`, `links` |
     | to read                | `get`, `get_by_key`, `list`, `rights` |
+    | to keep under many keys | `keep_many`, `forget_many`, `get_by_keys`, `list_keyed`, `key_heads` |
     | to ask how it came     | `why`, `history` |
     | to look back           | `as_of`, `list_as_of`, `rights_as_of`, `diff` |
     | to share               | `propose_promotion`, `proposals`, `proposal`, `approve_promotion`, `decline_promotion` |

@@ -1,0 +1,164 @@
+"""Memories that are known by their keys: many looked up, listed, kept or forgotten at once, each by one round trip.
+
+A program that keeps things under names of its own (a store, a cache, an importer) has one scope, and a prefix that all its
+keys begin with. To keep under a key that is taken revises the memory that has it, so every value a key ever had is history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from substrate.errors import Conflict, InvalidInput, SubstrateError
+from substrate.world import events as e
+from substrate.world.bulk import Bulk
+from substrate.world.events import Payload
+from substrate.world.item import Item
+from substrate.world.memories import NewMemory
+from substrate.world.model import Memory
+from substrate.world.principal import MEMORY_COLUMNS, Receipt, ScopeRef, checked, evidence_fields, memory_of
+from substrate.world.reading import Reading, key_text
+
+Answer = Receipt | SubstrateError
+#: How often one is overtaken by others before giving up.
+ATTEMPTS = 100
+#: What `keep_many` leaves as it is where the key is taken.
+_OF_THE_FIRST = frozenset({"scope", "key", "tier", "evidence", "event_id", "occurred_at"})
+_MINE = (
+    "m.parent_id = %(scope)s AND m.parent_id = ANY (ARRAY(SELECT scope_id FROM my_rights(%(principal)s, %(token)s)"
+    " WHERE rights & 1 = 1)) AND m.status = 'active' AND m.key IS NOT NULL"
+)
+_EXPIRED = "(m.expires_at IS NOT NULL AND m.expires_at <= clock_timestamp())"
+
+
+class Place(NamedTuple):
+    """Where a listing by prefix goes on: after this memory."""
+
+    since: datetime
+    id: UUID
+
+
+class Keyed(Reading):
+    """What an agent can do with many keys of one scope. A scope that one may not read has no keys."""
+
+    def get_by_keys(
+        self, keys: Iterable[str], *, scope: ScopeRef = "own", expired: bool | None = False
+    ) -> dict[str, Memory]:
+        """The active memories that have these keys, by key. `expired`: without them, only them, or (None) both."""
+        wanted = sorted({key_text(key) for key in keys})
+        if not wanted:
+            return {}
+        found = self._keyed(MEMORY_COLUMNS, f"AND m.key = ANY (%(keys)s) {_expiry(expired)}", scope, keys=wanted)
+        return {str(memory.key): memory for memory in map(memory_of, found)}
+
+    def list_keyed(
+        self,
+        prefix: str,
+        *,
+        scope: ScopeRef = "own",
+        expired: bool | None = False,
+        limit: int | None = None,
+        offset: int = 0,
+        after: Place | None = None,
+    ) -> list[Memory]:
+        """The active memories whose keys begin so: the latest first, by `valid_from`, or where it has none `learned_at`."""
+        more = "" if after is None else "AND (coalesce(m.valid_from, m.learned_at), m.id) < (%(since)s, %(id)s)"
+        found = self._keyed(
+            MEMORY_COLUMNS,
+            f"AND starts_with(m.key, %(prefix)s) {_expiry(expired)} {more}"
+            " ORDER BY coalesce(m.valid_from, m.learned_at) DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s",
+            scope,
+            prefix=key_text(prefix, "prefix"), limit=limit, offset=offset, **(after._asdict() if after else {}),
+        )  # fmt: skip
+        return [memory_of(row) for row in found]
+
+    def key_heads(self, prefix: str, end: str, *, scope: ScopeRef = "own", expired: bool | None = False) -> list[str]:
+        """What the keys that begin so have before the first `end`, each once: what one could call their folders."""
+        found = self._keyed(
+            "DISTINCT split_part(m.key, %(end)s, 1)", f"AND starts_with(m.key, %(prefix)s) {_expiry(expired)}", scope,
+            prefix=key_text(prefix, "prefix"), end=end,
+        )  # fmt: skip
+        return [head for (head,) in found]
+
+    def keep_many(self, memories: Iterable[NewMemory]) -> list[Answer]:
+        """Learn each under its key, or revise the memory that has it; what is given is set, also where it is None.
+
+        All are of one scope, no two have the same key. One answer each, in order. Of two who keep the same key at once
+        the later one stays, and neither is told that the key is taken.
+        """
+        given = list(memories)
+        scope, keys = _one_scope(given), [memory.key or "" for memory in given]
+        answers: dict[int, Answer] = {}
+        for _ in range(ATTEMPTS):
+            left = [number for number in range(len(given)) if number not in answers]
+            if not left:
+                break
+            there = self.get_by_keys((keys[number] for number in left), scope=scope, expired=None)
+            known = [number for number in left if keys[number] in there]
+            new = [number for number in left if keys[number] not in there]
+            revised = self.change_many([(there[keys[number]], _revision(given[number])) for number in known])
+            learned = self.remember_many([given[number] for number in new]) if new else []
+            tried = zip((*known, *new), (*revised, *learned), strict=True)
+            # Somebody was faster: look again who has the key now.
+            answers |= {number: answer for number, answer in tried if not isinstance(answer, Conflict)}
+        return [
+            answers.get(number, Conflict("others change this key all the time; try again"))
+            for number in range(len(given))
+        ]
+
+    def forget_many(self, memories: Iterable[Memory], *, reason: str | None = None) -> list[Answer]:
+        """Stop recalling each; what somebody else revised meanwhile is forgotten as it is then.
+
+        One answer each, in order: a `Conflict` says that somebody else forgot it, or superseded it.
+        """
+        left, answers = {memory.id: memory for memory in memories}, {}
+        for _ in range(ATTEMPTS):
+            payload = checked(e.MemoryForgotten, **evidence_fields(None, reason))
+            asked = list(left.values())
+            for memory, answer in zip(asked, self.change_many([(one, payload) for one in asked]), strict=True):
+                answers[memory.id] = answer
+            again = [ident for ident in left if isinstance(answers[ident], Conflict)]
+            left = {ident: now for ident in again if (now := self.get(ident)).status == "active"}
+            if not left:
+                break
+        return list(answers.values())
+
+    def change_many(self, changes: Sequence[tuple[Memory, Payload]]) -> list[Answer]:
+        """Change memories whose states one has read; `StaleMemory` for one that somebody changed since. Each memory once."""
+        with Bulk(self._engine.writer) as bulk:
+            for number, (memory, payload) in enumerate(changes):
+                try:
+                    bulk.add(number, Item(self._changed(memory, payload)))
+                except SubstrateError as error:
+                    bulk.answers[number] = error
+        return [bulk.answers[number] for number in range(len(changes))]
+
+    def _keyed(self, columns: str, condition: str, scope: ScopeRef, **values: Any) -> list[Any]:
+        who = self._credential
+        mine = {"scope": self._scope_id(scope), "principal": who.principal, "token": who.token}
+        with self._reading() as connection:
+            return connection.execute(
+                f"SELECT {columns} FROM memories m WHERE {_MINE} {condition}", mine | values
+            ).fetchall()
+
+
+def _expiry(expired: bool | None) -> str:
+    return "" if expired is None else f"AND {_EXPIRED}" if expired else f"AND NOT {_EXPIRED}"
+
+
+def _one_scope(memories: Sequence[NewMemory]) -> ScopeRef:
+    keys = [memory.key for memory in memories]
+    if None in keys or len(set(keys)) < len(keys):
+        raise InvalidInput("key: each memory needs a key, and no two the same")
+    scopes = {memory.scope if isinstance(memory.scope, str) else str(memory.scope) for memory in memories}
+    if len(scopes) > 1:
+        raise InvalidInput("scope: give memories of one scope")
+    scope: ScopeRef = memories[0].scope if memories else "own"
+    return scope
+
+
+def _revision(memory: NewMemory) -> e.MemoryRevised:
+    fields = {name: getattr(memory, name) for name in memory.model_fields_set - _OF_THE_FIRST}
+    return checked(e.MemoryRevised, **fields, **evidence_fields(memory.evidence))
