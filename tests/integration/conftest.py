@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from substrate.runtime.agent import HostedAgent
+from substrate.runtime.runtime import Runtime
 from substrate.world.world import World
+from tests import hosts
+from tests.conftest import FreshDatabase
 from tests.residents import House
 from tests.servers import DatabaseUrls
 from tests.shell import Shell, in_a_clean_environment
@@ -15,6 +21,22 @@ from tests.shell import Shell, in_a_clean_environment
 @pytest.fixture
 def house(world: World) -> House:
     return House.found(world)
+
+
+@pytest.fixture(scope="module")
+def shared_runtime(fresh_database: FreshDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    """A runtime that the tests of a module share; each comes as a `newcomer`, who shares nothing with the others'."""
+    with fresh_database() as urls, hosts.runtime(urls, tmp_path_factory.mktemp("home")) as opened:
+        yield opened
+
+
+_NUMBERS = count(1)
+
+
+@pytest.fixture
+def newcomer(shared_runtime: Runtime) -> HostedAgent:
+    """Somebody who just founded a house of their own."""
+    return shared_runtime.agent(shared_runtime.world.found_house(f"home {next(_NUMBERS)}", "ana").token)
 
 
 @pytest.fixture
