@@ -42,7 +42,7 @@ def memory_of(op: PutOp, scope: ScopeRef, now: datetime) -> NewMemory:
         tags=(TAG, *_ttl_tags(op.ttl), *_index_tags(op.index)),
         occurred_at=now,
         valid_from=now,
-        expires_at=None if op.ttl is None else now + timedelta(minutes=op.ttl),
+        expires_at=None if op.ttl is None else _after(now, op.ttl),
     )
 
 
@@ -94,6 +94,13 @@ def _fields(memory: Memory) -> dict[str, Any]:
         "created_at": memory.learned_at,
         "updated_at": memory.valid_from or memory.updated_at,
     }
+
+
+def _after(now: datetime, minutes: float) -> datetime:
+    try:
+        return now + timedelta(minutes=minutes)
+    except (OverflowError, ValueError):
+        raise InvalidInput(f"ttl: {minutes} minutes from now is no time; give fewer, or None to keep it") from None
 
 
 def _ttl_tags(minutes: float | None) -> tuple[str, ...]:
