@@ -145,6 +145,7 @@ class SubstrateSession(SessionABC):
 def _turn_of(item: Mapping[str, Any]) -> NewTurn:
     """An item as a turn: its text where people read it, the rest beside it; all of it as JSON where that cannot be."""
     role = str(item.get("role") or item.get("type") or "item")[:64]
+    role = role if _storable(role) else "item"
     for path in _TEXTS:
         text = _at(item, path)
         if isinstance(text, str) and _storable(text):
