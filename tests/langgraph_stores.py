@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -17,7 +17,7 @@ DIMENSIONS = 64
 MakeStore = Callable[..., BaseStore]
 
 
-def letters(texts: list[str]) -> list[list[float]]:
+def letters(texts: Sequence[str]) -> list[list[float]]:
     """Texts that share letters are near each other: an embedder whose scores can be worked out by hand."""
     return [_letters(text.lower()) for text in texts]
 

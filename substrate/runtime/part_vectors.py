@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from projections.embedding.space import Space
 from substrate.errors import WrongDimensions
-from substrate.world.model import Memory
 from substrate.world.replica import Replica, StoredVector
 
 Vectors = NDArray[np.float32]
@@ -26,6 +25,19 @@ Vectors = NDArray[np.float32]
 AT_HAND = 16 * 2**20
 #: Memories of one request to the database.
 ROUND = 1_000
+
+
+class Stamped(Protocol):
+    """What tells one text of a memory from another: a `Memory`, or less."""
+
+    @property
+    def id(self) -> UUID: ...
+
+    @property
+    def content_version(self) -> int: ...
+
+
+S = TypeVar("S", bound=Stamped)
 
 
 class Embedding(Protocol):
@@ -40,10 +52,15 @@ class Embedding(Protocol):
         ...
 
 
-class PartVectors:
-    """The vectors of one space. Safe to use from many threads."""
+class PartVectors(Generic[S]):
+    """The vectors of one space. Safe to use from many threads.
 
-    def __init__(self, replica: Callable[[], Replica], space: Space, parts: Callable[[Memory], list[str]]) -> None:
+    `parts` gives the texts of some memories, a list each; it is asked only where there are no vectors yet.
+    """
+
+    def __init__(
+        self, replica: Callable[[], Replica], space: Space, parts: Callable[[Sequence[S]], list[list[str]]]
+    ) -> None:
         self.space = space
         self._replica = replica
         self._parts = parts
@@ -51,7 +68,7 @@ class PartVectors:
         self._at_hand: OrderedDict[tuple[UUID, int], Vectors] = OrderedDict()
         self._size = 0
 
-    def of(self, memories: Sequence[Memory], embedding: Embedding) -> list[Vectors]:
+    def of(self, memories: Sequence[S], embedding: Embedding) -> list[Vectors]:
         """One matrix a memory, a row a part, in their order: from here, else from the database, else made now and kept."""
         found: dict[UUID, Vectors] = {}
         missing = []
@@ -78,7 +95,7 @@ class PartVectors:
         found: Vectors = self._checked(np.asarray(embedding.query(text), dtype="<f4").reshape(1, -1))[0]
         return found
 
-    def keep(self, made: Sequence[tuple[Memory, Vectors]]) -> None:
+    def keep(self, made: Sequence[tuple[Stamped, Vectors]]) -> None:
         """Keep vectors for everybody, of texts as they are now; where one may not write, they are good here all the same."""
         offered = [StoredVector(memory.id.bytes, memory.content_version, rows.tobytes()) for memory, rows in made]
         for at in range(0, len(offered), ROUND):
@@ -91,7 +108,7 @@ class PartVectors:
             raise WrongDimensions(self.space.model, self.space.dimensions, rows.shape[-1])
         return rows
 
-    def _fetched(self, memories: Sequence[Memory], embedding: Embedding) -> dict[UUID, Vectors]:
+    def _fetched(self, memories: Sequence[S], embedding: Embedding) -> dict[UUID, Vectors]:
         versions = {memory.id.bytes: memory.content_version for memory in memories}
         stored = self._replica().vectors(str(self.space), list(versions))
         ready = {one.memory: one.vector for one in stored if versions[one.memory] == one.content_version}
@@ -103,19 +120,19 @@ class PartVectors:
                 found[memory.id] = rows
         return found | self._computed([memory for memory in memories if memory.id not in found], embedding)
 
-    def _computed(self, memories: Sequence[Memory], embedding: Embedding) -> dict[UUID, Vectors]:
-        made = self.made([self._parts(memory) for memory in memories], embedding)
+    def _computed(self, memories: Sequence[S], embedding: Embedding) -> dict[UUID, Vectors]:
+        made = self.made(self._parts(memories), embedding)
         self.keep(list(zip(memories, made, strict=True)))
         return {memory.id: rows for memory, rows in zip(memories, made, strict=True)}
 
-    def _known(self, memory: Memory) -> Vectors | None:
+    def _known(self, memory: Stamped) -> Vectors | None:
         key = (memory.id, memory.content_version)
         with self._lock:
             if key in self._at_hand:
                 self._at_hand.move_to_end(key)
             return self._at_hand.get(key)
 
-    def _remember(self, memory: Memory, rows: Vectors) -> None:
+    def _remember(self, memory: Stamped, rows: Vectors) -> None:
         with self._lock:
             before = self._at_hand.pop((memory.id, memory.content_version), None)
             self._at_hand[memory.id, memory.content_version] = rows

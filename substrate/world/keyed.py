@@ -30,6 +30,8 @@ _MINE = (
     "m.parent_id = %(scope)s AND m.parent_id = ANY (ARRAY(SELECT scope_id FROM my_rights(%(principal)s, %(token)s)"
     " WHERE rights & 1 = 1)) AND m.status = 'active' AND m.key IS NOT NULL"
 )
+_SINCE = "coalesce(m.valid_from, m.learned_at)"
+_LATEST = f"ORDER BY {_SINCE} DESC, m.id DESC"
 _EXPIRED = "(m.expires_at IS NOT NULL AND m.expires_at <= clock_timestamp())"
 
 
@@ -38,6 +40,15 @@ class Place(NamedTuple):
 
     since: datetime
     id: UUID
+
+
+class Stamp(NamedTuple):
+    """What tells one text under a key from another, without the text: for who looks through thousands."""
+
+    id: UUID
+    content_version: int
+    key: str
+    tags: tuple[str, ...]
 
 
 class Keyed(Reading):
@@ -64,15 +75,24 @@ class Keyed(Reading):
         after: Place | None = None,
     ) -> list[Memory]:
         """The active memories whose keys begin so: the latest first, by `valid_from`, or where it has none `learned_at`."""
-        more = "" if after is None else "AND (coalesce(m.valid_from, m.learned_at), m.id) < (%(since)s, %(id)s)"
+        more = "" if after is None else f"AND ({_SINCE}, m.id) < (%(since)s, %(id)s)"
         found = self._keyed(
             MEMORY_COLUMNS,
-            f"AND starts_with(m.key, %(prefix)s) {_expiry(expired)} {more}"
-            " ORDER BY coalesce(m.valid_from, m.learned_at) DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s",
+            f"AND starts_with(m.key, %(prefix)s) {_expiry(expired)} {more} {_LATEST} LIMIT %(limit)s OFFSET %(offset)s",
             scope,
             prefix=key_text(prefix, "prefix"), limit=limit, offset=offset, **(after._asdict() if after else {}),
         )  # fmt: skip
         return [memory_of(row) for row in found]
+
+    def stamp_keyed(self, prefix: str, *, scope: ScopeRef = "own", expired: bool | None = False) -> list[Stamp]:
+        """As `list_keyed`, all of them, without their texts."""
+        found = self._keyed(
+            "m.id, m.content_version, m.key, m.tags",
+            f"AND starts_with(m.key, %(prefix)s) {_expiry(expired)} {_LATEST}",
+            scope,
+            prefix=key_text(prefix, "prefix"),
+        )
+        return [Stamp(ident, version, key, tuple(tags)) for ident, version, key, tags in found]
 
     def key_heads(self, prefix: str, end: str, *, scope: ScopeRef = "own", expired: bool | None = False) -> list[str]:
         """What the keys that begin so have before the first `end`, each once: what one could call their folders."""
@@ -139,9 +159,8 @@ class Keyed(Reading):
         who = self._credential
         mine = {"scope": self._scope_id(scope), "principal": who.principal, "token": who.token}
         with self._reading() as connection:
-            return connection.execute(
-                f"SELECT {columns} FROM memories m WHERE {_MINE} {condition}", mine | values
-            ).fetchall()
+            query = f"SELECT {columns} FROM memories m WHERE {_MINE} {condition}"
+            return connection.execute(query, mine | values, prepare=True).fetchall()
 
 
 def _expiry(expired: bool | None) -> str:

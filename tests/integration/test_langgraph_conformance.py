@@ -309,7 +309,8 @@ def test_the_best_of_several_texts_counts(make: MakeStore) -> None:
     store.put(DOCS, "two", {"title": "abx", "parts": []})
     for query in ("kkk", "abc", "xyz", "uvw"):
         (best, *_) = store.search(DOCS, query=query)
-        assert (best.key, best.score) == ("one", pytest.approx(1.0))
+        assert best.key == "one"
+        assert best.score == pytest.approx(1.0)
 
 
 def test_only_the_fields_of_the_index_are_compared(make: MakeStore) -> None:

@@ -40,7 +40,7 @@ class Counting:
         if self.fails:
             raise ConnectionError("no embedder today")
         self.texts += texts
-        return letters(list(texts))
+        return letters(texts)
 
     def index(self) -> SubstrateIndexConfig:
         return {"dims": DIMENSIONS, "embed": self, "fields": ["text"]}
@@ -66,7 +66,9 @@ def test_every_value_a_key_ever_had_is_history(newcomer: HostedAgent, store: Sub
     changes = newcomer.history(ident)
     assert [change.type for change in changes] == ["MemoryLearned", "MemoryRevised", "MemoryForgotten"]
     assert [change.fields["content"].new for change in changes[:2]] == ['{"n":1}', '{"n":2}']
-    assert newcomer.why(ident).memory.status == "forgotten"
+    learned = newcomer.why(ident).memory
+    assert learned is not None
+    assert learned.status == "forgotten"
 
 
 def test_an_item_put_anew_keeps_the_time_it_was_created(store: SubstrateStore) -> None:
@@ -227,7 +229,8 @@ def test_a_text_is_embedded_once_for_all_stores(newcomer: HostedAgent) -> None:
 def test_items_that_were_put_without_an_index_are_found_by_a_store_that_has_one(newcomer: HostedAgent) -> None:
     SubstrateStore(newcomer).put(DOCS, "one", {"text": "abc"})
     (found,) = SubstrateStore(newcomer, index=index("text")).search(DOCS, query="abc")
-    assert (found.key, found.score) == ("one", pytest.approx(1.0))
+    assert found.key == "one"
+    assert found.score == pytest.approx(1.0)
 
 
 def test_an_embedder_that_fails_leaves_the_store_as_it_was(newcomer: HostedAgent) -> None:
@@ -247,7 +250,9 @@ def test_an_embedder_of_other_dimensions_is_refused(newcomer: HostedAgent) -> No
 
 @pytest.mark.parametrize(("kind", "scores"), [("l2", [0.0, -1.0]), ("inner_product", [3.0, 3.0])])
 def test_scores_are_counted_as_was_chosen(newcomer: HostedAgent, kind: Any, scores: list[float]) -> None:
-    store = SubstrateStore(newcomer, index={**index("text"), "distance_type": kind})
+    store = SubstrateStore(
+        newcomer, index={"dims": DIMENSIONS, "embed": letters, "fields": ["text"], "distance_type": kind}
+    )
     store.put(DOCS, "exact", {"text": "abc"})
     store.put(DOCS, "near", {"text": "abcd"})
     assert [one.score for one in store.search(DOCS, query="abc")] == pytest.approx(scores)
@@ -363,7 +368,7 @@ def test_an_embedder_that_must_be_awaited_is_awaited_on_the_loop(newcomer: Hoste
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:
         loops.add(asyncio.get_running_loop())
-        return letters(list(texts))
+        return letters(texts)
 
     async def program() -> None:
         store = SubstrateStore(newcomer, index={"dims": DIMENSIONS, "embed": embed, "fields": ["text"]})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_path
@@ -22,9 +22,12 @@ from substrate.errors import InvalidInput, Misconfigured
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.part_vectors import Embedding, PartVectors, Vectors
 from substrate.world.canonical import digest
+from substrate.world.keyed import Stamp
 from substrate.world.memories import NewMemory
 from substrate.world.model import Memory
+from substrate.world.principal import ScopeRef
 
+F = TypeVar("F", bound=Stamp | Memory)
 DISTANCES = ("cosine", "l2", "inner_product")
 
 
@@ -42,7 +45,9 @@ class SubstrateIndexConfig(IndexConfig, total=False):
 class Index:
     """The search by meaning of one store."""
 
-    def __init__(self, agent: HostedAgent, config: SubstrateIndexConfig) -> None:
+    def __init__(self, agent: HostedAgent, scope: ScopeRef, config: SubstrateIndexConfig) -> None:
+        self._agent = agent
+        self._scope = scope
         self.fields = _fields(config.get("fields"))
         self._distance = config.get("distance_type", "cosine")
         if self._distance not in DISTANCES:
@@ -53,7 +58,7 @@ class Index:
         model, dimensions = _own(agent).space if self.embeddings is None else _given_space(config)
         # Other fields are other texts, so they are another space.
         space = Space(f"langgraph/{digest(self.fields)[:8]}/{model}", dimensions)
-        self.vectors = PartVectors(agent.replica, space, self._texts)
+        self.vectors: PartVectors[Stamp | Memory] = PartVectors(agent.replica, space, self._texts)
 
     def embedding(self, loop: asyncio.AbstractEventLoop | None) -> Embedding:
         """The embedder, for a thread that somebody on this loop waits for; or for who waits himself."""
@@ -68,8 +73,11 @@ class Index:
         chosen = self.fields if paths is None else paths
         return list(dict.fromkeys(text for path in chosen for text in get_text_at_path(value, path)))
 
-    def _texts(self, memory: Memory) -> list[str]:
-        return self.texts(value_of(memory), paths_of(memory))
+    def _texts(self, found: Sequence[Stamp | Memory]) -> list[list[str]]:
+        bare = [one.key for one in found if isinstance(one, Stamp)]
+        there = self._agent.get_by_keys(bare, scope=self._scope, expired=None)
+        memories = [one if isinstance(one, Memory) else there.get(one.key) for one in found]
+        return [self.texts(value_of(one), paths_of(one)) if one is not None else [] for one in memories]
 
     def made(self, put: Sequence[NewMemory], embedding: Embedding) -> list[Vectors]:
         """The vectors of items that are about to be put."""
@@ -84,19 +92,17 @@ class Index:
         ]
         self.vectors.keep(kept)
 
-    def nearest(self, query: str, memories: Sequence[Memory], embedding: Embedding) -> list[tuple[Memory, float]]:
+    def nearest(self, query: str, asked: Sequence[F], embedding: Embedding) -> list[tuple[F, float]]:
         """Those that have any text to compare, with their score, the best first; of equals, the order is as given."""
-        if not memories:
-            return []
-        matrices = self.vectors.of(memories, embedding)
-        compared = [(memory, rows) for memory, rows in zip(memories, matrices, strict=True) if len(rows)]
+        found = [one for one in asked if paths_of(one) is not False]
+        matrices = self.vectors.of(found, embedding) if found else []
+        compared = [at for at, rows in enumerate(matrices) if len(rows)]
         if not compared:
             return []
-        scores = self._scores(self.vectors.asked(query, embedding), np.concatenate([rows for _, rows in compared]))
-        starts = np.cumsum([0, *(len(rows) for _, rows in compared[:-1])])
-        best = np.maximum.reduceat(scores, starts)
-        order = np.argsort(-best, kind="stable")
-        return [(compared[at][0], float(best[at])) for at in order]
+        everything = np.concatenate([matrices[at] for at in compared])
+        starts = np.cumsum([0, *(len(matrices[at]) for at in compared[:-1])])
+        best = np.maximum.reduceat(self._scores(self.vectors.asked(query, embedding), everything), starts)
+        return [(found[compared[place]], float(best[place])) for place in np.argsort(-best, kind="stable")]
 
     def _scores(self, query: Vectors, rows: Vectors) -> Vectors:
         if self._distance == "l2":

@@ -20,6 +20,7 @@ from langgraph.store.base import Item, PutOp, SearchItem
 from substrate.doors.adapters.langgraph.naming import Name, name_of
 from substrate.errors import InvalidInput
 from substrate.world.canonical import canonical
+from substrate.world.keyed import Stamp
 from substrate.world.memories import NewMemory
 from substrate.world.model import Memory
 from substrate.world.principal import ScopeRef
@@ -71,7 +72,7 @@ def ttl_of(memory: Memory) -> timedelta | None:
         return None  # another door changed the tags
 
 
-def paths_of(memory: Memory | NewMemory) -> list[str] | Literal[False] | None:
+def paths_of(memory: Memory | NewMemory | Stamp) -> list[str] | Literal[False] | None:
     """What its put said of `index`."""
     paths = [tag.removeprefix(_INDEX) for tag in memory.tags if tag.startswith(_INDEX)]
     return False if paths == [""] else paths or None

@@ -35,7 +35,7 @@ from substrate.world.memories import NewMemory
 from substrate.world.model import Memory
 from substrate.world.principal import ScopeRef, checked
 
-#: Items that are looked through at a time where a filter decides.
+#: Items that are looked through at first where a filter decides; each time after that, four times as many.
 PAGE = 1_000
 #: An item's time is set anew by a reader when more than this share of it has passed: not every reading is an event.
 STEP = 100
@@ -87,16 +87,25 @@ class Operations:
         if op.limit < 0 or op.offset < 0:
             raise InvalidInput("limit, offset: give numbers that are not negative")
         check_filter(op.filter)
-        end = op.offset + op.limit
         found: list[tuple[Memory, float | None]]
         if op.query and self._index is not None and embedding is not None:
-            candidates = [memory for memory in self._all(op) if item.paths_of(memory) is not False]
-            found = [*self._index.nearest(op.query, candidates, embedding)[op.offset : end]]
+            found = [*self._nearest(op, op.query, self._index, embedding)]
         else:
             found = [(memory, None) for memory in self._latest(op)]
         if op.refresh_ttl:
             self._refresh([memory for memory, _ in found])
         return [item.search_item_of(memory, score) for memory, score in found]
+
+    def _nearest(self, op: SearchOp, query: str, index: Index, embedding: Embedding) -> list[tuple[Memory, float]]:
+        end = op.offset + op.limit
+        if op.filter:
+            return index.nearest(query, list(self._all(op)), embedding)[op.offset : end]
+        stamps = self._agent.stamp_keyed(
+            beginning(tuple(op.namespace_prefix)), scope=self._scope, expired=self._expired
+        )
+        best = index.nearest(query, stamps, embedding)[op.offset : end]
+        there = self._agent.get_by_keys((stamp.key for stamp, _ in best), scope=self._scope, expired=self._expired)
+        return [(there[stamp.key], score) for stamp, score in best if stamp.key in there]
 
     def _latest(self, op: SearchOp) -> list[Memory]:
         prefix = beginning(tuple(op.namespace_prefix))
@@ -113,13 +122,13 @@ class Operations:
 
     def _all(self, op: SearchOp) -> Iterator[Memory]:
         """All that prefix and filter leave, the latest first."""
-        prefix, after = beginning(tuple(op.namespace_prefix)), None
+        prefix, size, after = beginning(tuple(op.namespace_prefix)), PAGE, None
         while True:
-            page = self._agent.list_keyed(prefix, scope=self._scope, expired=self._expired, limit=PAGE, after=after)
-            yield from (one for one in page if not op.filter or matches(item.value_of(one), op.filter))
-            if len(page) < PAGE:
+            page = self._agent.list_keyed(prefix, scope=self._scope, expired=self._expired, limit=size, after=after)
+            yield from (one for one in page if matches(item.value_of(one), op.filter))
+            if len(page) < size:
                 return
-            after = Place(page[-1].valid_from or page[-1].learned_at, page[-1].id)
+            after, size = Place(page[-1].valid_from or page[-1].learned_at, page[-1].id), size * 4
 
     def _list_namespaces(self, op: ListNamespacesOp) -> Result:
         heads = self._agent.key_heads(ROOT, END, scope=self._scope, expired=self._expired)

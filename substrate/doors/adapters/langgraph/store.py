@@ -39,7 +39,7 @@ class SubstrateStore(BaseStore):
     ) -> None:
         self.index_config = index
         self.ttl_config = ttl
-        self._index = Index(agent, index) if index else None
+        self._index = Index(agent, scope, index) if index else None
         self._operations = Operations(agent, scope, self._index, ttl)
         self._sweeper = Sweeper(self._operations.sweep)
         # Not the loop's own threads: an embedder that works in those would wait for them while they wait for it.
