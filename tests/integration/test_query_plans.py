@@ -112,6 +112,7 @@ def by_correlation(large: Large) -> object:
 READS: dict[str, Callable[[Large], object]] = {
     "get": lambda large: large.owner.get(large.memory),
     "get by key": lambda large: large.owner.get_by_key("key 5000"),
+    "get by keys": lambda large: large.owner.get_by_keys(["key 5000", "key 6000"], scope="house"),
     "list, first page": lambda large: large.owner.list(limit=50),
     "list, a page from the other end": lambda large: large.owner.list(
         limit=50, after=large.last_page, newest_first=False

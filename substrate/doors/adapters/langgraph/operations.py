@@ -38,7 +38,7 @@ from substrate.world.principal import ScopeRef, checked
 #: Items that are looked through at first where a filter decides; each time after that, four times as many.
 PAGE = 1_000
 #: An item's time is set anew by a reader when more than this share of it has passed: not every reading is an event.
-STEP = 100
+STEP = 1_000
 
 
 class Operations:
@@ -48,10 +48,14 @@ class Operations:
         self._agent = agent
         self._scope = scope
         self._index = index
-        # What has expired is not there, unless the program says that it wants to see it until it is swept.
-        self._expired: bool | None = None if (ttl or {}).get("omit_expired") is False else False
+        self._ttl = ttl
         self._lock = threading.Lock()
         self._last = datetime.min.replace(tzinfo=UTC)
+
+    @property
+    def _expired(self) -> bool | None:
+        """What has expired is not there, unless the program says that it wants to see it until it is swept."""
+        return None if self._ttl is not None and self._ttl.get("omit_expired") is False else False
 
     def run(self, ops: Iterable[Op], embedding: Embedding | None) -> list[Result]:
         """The results, in the order of the operations."""
