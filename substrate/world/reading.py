@@ -71,7 +71,7 @@ class Reading(Remembering):
 
     def get_by_key(self, key: str, *, scope: ScopeRef | None = None) -> Memory:
         """The active memory with this key: in `scope`, or in the nearest scope that has one."""
-        key = _text(key, "key")
+        key = searched_text(key, "key")
         reach = [r for r in self.rights() if r.rights & 1 and (scope is None or r.scope == self._scope_id(scope))]
         order = [r.scope for r in reach]
         with self._reading() as connection:
@@ -156,7 +156,7 @@ class Reading(Remembering):
 
     def get_by_keys(self, keys: Iterable[str], *, scope: ScopeRef) -> dict[str, Memory]:
         """The active memories of a scope that have these keys, by key, in one look-up; the rest is left out."""
-        wanted = [_text(key, "key") for key in keys]
+        wanted = [searched_text(key, "key") for key in keys]
         found = self._memories(
             "m.key = ANY (%s) AND m.parent_id = %s AND m.status = 'active'", wanted, self._scope_id(scope)
         )
@@ -200,10 +200,10 @@ def _by_text(tags: Iterable[str], key_prefix: str | None) -> list[ColumnElement[
     where: list[ColumnElement[bool]] = []
     if isinstance(tags, str):
         raise InvalidInput("tags: give a list of texts, not one text")
-    if wanted := [_text(tag, "tags") for tag in tags]:
+    if wanted := [searched_text(tag, "tags") for tag in tags]:
         where.append(tables.memories.c.tags.op("@>")(bindparam("tags", wanted, type_=ARRAY(Text))))
     if key_prefix is not None:
-        where.append(func.starts_with(tables.memories.c.key, _text(key_prefix, "key_prefix")))
+        where.append(func.starts_with(tables.memories.c.key, searched_text(key_prefix, "key_prefix")))
     return where
 
 
@@ -214,7 +214,7 @@ def _word(value: object, vocabulary: object, name: str) -> None:
         raise UnknownKind(f"{name}: should be one of {', '.join(map(repr, allowed))}")
 
 
-def _text(value: object, name: str) -> str:
+def searched_text(value: object, name: str) -> str:
     """Text to search for. What could not have been stored is refused in the same words as on the way in."""
     try:
         if not isinstance(value, str):
