@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -102,6 +102,3 @@ def ground(change: Change, names: Names) -> Shown:
         erased=change.erased or None,
     )  # fmt: skip
 
-
-def listed(memories: Iterable[Memory], names: Names) -> list[Shown]:
-    return [memory(one, names) for one in memories]
