@@ -65,6 +65,13 @@ def test_the_example_registers_every_kind_of_plugin_that_there_is(installed: Non
         assert "substrate-example" in {one.dist.name for one in entry_points(group=f"substrate.{kind}") if one.dist}
 
 
+def test_the_page_shows_the_example_as_it_is() -> None:
+    page = (EXAMPLE.parent.parent / "docs" / "plugins.md").read_text(encoding="utf-8")
+    points = (EXAMPLE / "pyproject.toml").read_text(encoding="utf-8")
+    assert f"```python\n{MODULE.read_text(encoding='utf-8')}```" in page
+    assert f"```toml\n{points[points.index('[project.entry-points') : points.index('[tool.')].rstrip()}\n```" in page
+
+
 def test_a_projection_is_built_rebuilt_and_read_within_the_agents_rights(
     desk: Runtime, house: House, kate: HostedAgent
 ) -> None:
