@@ -16,6 +16,8 @@ from substrate.world.principal import Receipt, ScopeRef
 
 #: Entities that are read at once; the graph says so where it has more.
 MOST_ENTITIES = 2_000
+#: Observations that are added at once.
+MOST_OBSERVATIONS = 1_000
 
 
 class Entity(NamedTuple):
@@ -186,15 +188,10 @@ class KnowledgeGraph:
         """Which of these were there. What others observed of them stays known to them, outside of the graph."""
         entities = self._entities(names)
         links = self._agent.links_of(one.id for one in entities.values())
-        deleted = [name for name, one in entities.items() if self._forgotten(one.id)]
-        ids = {entities[name].id for name in deleted}
-        for link in links:
-            if link.relation == layout.ABOUT and link.to_id in ids:
-                try:
-                    self._forgotten(link.from_id)
-                except (Denied, NotFound):
-                    continue
-        return deleted
+        forgotten = self._forget(one.id for one in entities.values())
+        about = [link.from_id for link in links if link.relation == layout.ABOUT and link.to_id in forgotten]
+        self._forget(about, others=True)
+        return [name for name, one in entities.items() if one.id in forgotten]
 
     def delete_observations(self, texts: Sequence[tuple[str, Sequence[str]]]) -> tuple[int, list[str]]:
         """How many there were, and the entities that are not there."""
@@ -203,8 +200,8 @@ class KnowledgeGraph:
             layout.observation_key(entities[name].id, text) for name, more in texts if name in entities for text in more
         ]
         found = self._agent.get_by_keys(keys, scope=self._scope)
-        deleted = sum(self._forgotten(one.id) for one in found.values())
-        return deleted, [name for name, _ in texts if name not in entities]
+        deleted = self._forget(one.id for one in found.values())
+        return len(deleted), [name for name, _ in texts if name not in entities]
 
     def delete_relations(self, relations: Iterable[Relation]) -> int:
         """How many of these there were."""
@@ -221,13 +218,20 @@ class KnowledgeGraph:
                     deleted += 1
         return deleted
 
-    def _forgotten(self, memory: UUID) -> bool:
-        """Whether it was there to be forgotten."""
-        try:
-            caught_up(self._agent, self._agent.forget(memory))
-        except WrongState:
-            return False
-        return True
+    def _forget(self, memories: Iterable[UUID], *, others: bool = False) -> set[UUID]:
+        """Those that were there to be forgotten. With `others`, what is another's to forget is passed over."""
+        made: list[Receipt] = []
+        for memory in memories:
+            try:
+                made.append(self._agent.forget(memory))
+            except WrongState:
+                continue  # somebody was faster
+            except (Denied, NotFound):
+                if not others:
+                    raise
+        if made:
+            caught_up(self._agent, made[-1])
+        return {one.memory for one in made}
 
     # -------------------------------------------------------------- how
 
@@ -249,8 +253,10 @@ class KnowledgeGraph:
 
     def _check(self, texts: Iterable[str]) -> None:
         """Raise for what cannot be kept before anything is: of many, none would be better than some."""
-        most = self._agent.settings.max_content_bytes
-        for text in texts:
+        most, wanted = self._agent.settings.max_content_bytes, list(texts)
+        if len(wanted) > MOST_OBSERVATIONS:
+            raise InvalidInput(f"observations: give at most {MOST_OBSERVATIONS} in one call")
+        for text in wanted:
             if not text.strip():
                 raise InvalidInput("observations: one is empty; say what there is to remember")
             if len(text.encode()) > most:

@@ -101,4 +101,3 @@ def ground(change: Change, names: Names) -> Shown:
         **rests_on, quote=change.quote, reason=change.reason, changed=sorted(change.fields) if change.version != 1 else None,
         erased=change.erased or None,
     )  # fmt: skip
-
