@@ -28,6 +28,7 @@ from substrate.runtime.working.shelf import Shelf
 from substrate.whereabouts import Whereabouts
 from substrate.world import events as e
 from substrate.world.append import Written
+from substrate.world.changing import Alteration
 from substrate.world.credential import Credential
 from substrate.world.erasure_receipt import ErasureReceipt
 from substrate.world.hindsight import Moment
@@ -125,10 +126,18 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
         self, memories: Iterable[NewMemory], *, import_id: UUID | None = None
     ) -> list[Receipt | SubstrateError]:
         answers = super().remember_many(memories, import_id=import_id)
+        self._wrote(answers)
+        return answers
+
+    def _written(self, wanted: Sequence[Alteration]) -> dict[int, Receipt | SubstrateError]:
+        answers = super()._written(wanted)
+        self._wrote(answers.values())
+        return answers
+
+    def _wrote(self, answers: Iterable[Receipt | SubstrateError]) -> None:
         for one in answers:
             self.meter.not_appended(one) if isinstance(one, SubstrateError) else self.meter.appended()
         self._runtime.committed(self.house)
-        return answers
 
     def _submit(self, *drafts: Draft) -> list[Written]:
         with self._counted(len(drafts)):
