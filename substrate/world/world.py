@@ -44,7 +44,7 @@ class Agent(
 
     | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
     | to relate              | `link`, `unlink`, `links` |
-    | to do so to many       | `link_many`, `forget_many` |
+    | to do so to many       | `link_many`, `unlink_many`, `forget_many` |
     | to read                | `get`, `get_many`, `get_by_key`, `get_by_keys`, `links_of`, `list`, `rights` |
     | to ask how it came     | `why`, `history` |
     | to look back           | `as_of`, `list_as_of`, `rights_as_of`, `diff` |

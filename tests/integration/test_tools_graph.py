@@ -76,6 +76,13 @@ def test_a_relation_has_any_words_and_they_come_back_as_they_were(ada: Boxes, ki
     assert ok(ada.kate, "read_graph")["relations"] == [relation("Ada", "works_at", "Mill")]
 
 
+def test_an_entity_may_be_related_to_itself(ada: Boxes) -> None:
+    made = [relation("Ada", "knows", "Ada"), relation("Ada", "is proud of", "Ada")]
+    assert ok(ada.kate, "create_relations", relations=made) == {"relations": made}
+    assert ok(ada.kate, "open_nodes", names=["Ada"])["relations"][0] == made[0]
+    assert ok(ada.kate, "delete_relations", relations=made)["message"] == "Relations deleted successfully"
+
+
 def test_words_that_no_link_can_be_called_are_text_that_can_be_erased(ada: Boxes) -> None:
     ok(ada.kate, "create_relations", relations=[relation("Ada", "owes money to", "Mill")])
     agent = ada.kate.agent
