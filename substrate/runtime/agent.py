@@ -151,6 +151,11 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
         self._runtime.committed(self.house)
         return receipt
 
+    @property
+    def deliverers(self) -> list[str]:
+        """The names of the deliverers that this process has."""
+        return self._runtime.deliverers.names()
+
     def _reminded(self) -> None:
         self._runtime.reminded(self.id)
 

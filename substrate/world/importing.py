@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from substrate.errors import StreamFault, SubstrateError
+from substrate.errors import Denied, NotFound, StreamFault, SubstrateError
 from substrate.world import events as e
 from substrate.world.append import batches
 from substrate.world.drafting import check_validity
@@ -21,9 +21,9 @@ from substrate.world.events import Event, Payload
 from substrate.world.evolve import evolve
 from substrate.world.ids import derived_id
 from substrate.world.item import Context, Draft, Item
-from substrate.world.model import Memory, Position
+from substrate.world.model import Memory, Position, Rights
 from substrate.world.origin import Origin
-from substrate.world.principal import moment
+from substrate.world.principal import ScopeRef, moment
 from substrate.world.provenance import events_about
 from substrate.world.reading import EVENT_COLUMNS, event_of
 from substrate.world.replica import Replica, Signal
@@ -88,6 +88,16 @@ class Importing(Retracting):
                 (scopes, e.SourceImported.__name__),
             ).fetchall()
         return [_source_of(event_of(row)) for row in rows]
+
+    def writable_scope(self, scope: ScopeRef) -> UUID:
+        """The id of a scope that one may write to. Raises `NotFound`, `Denied`."""
+        wanted = self._scope_id(scope)
+        rights = next((reach.rights for reach in self.rights() if reach.scope == wanted), Rights(0))
+        if not rights & 3:
+            raise NotFound("scope", wanted)
+        if not rights & 2:
+            raise Denied(f"you may read scope {wanted}, and not write to it: ask for w there")
+        return wanted
 
     def name_import(self, import_id: UUID, scope: UUID, payload: e.SourceImported) -> tuple[UUID, Position]:
         """Say what is brought in, before any of it is. The same again writes nothing. Returns the event's id and place.
