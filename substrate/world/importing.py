@@ -122,15 +122,6 @@ class Importing(Retracting):
             found = events_about(connection, memories)
         return {memory: events for memory, events in found.items() if events[0].version == 1}
 
-    def active_keys(self, scope: UUID, keys: Iterable[str]) -> dict[str, UUID]:
-        """The active memories of one scope that have one of these keys."""
-        with self._reading() as connection:
-            rows = connection.execute(
-                "SELECT m.key, m.id FROM memories m WHERE m.parent_id = %s AND m.key = ANY (%s) AND m.status = 'active'",
-                (scope, sorted(set(keys))),
-            ).fetchall()
-        return dict(rows)
-
     def check_imported(self, payload: Payload) -> None:
         """Raise what writing it would raise, as far as that is known before: `InvalidInput`, `ContentTooLarge`."""
         if isinstance(payload, e.MemoryLearned) or getattr(payload, "content", None) is not None:

@@ -79,8 +79,8 @@ class GraphImport:
         missing = {end.name for end in ends if end.name not in self._entities}
         if missing:
             keys = {layout.entity_key(name): name for name in missing}
-            there = self._task.agent.active_keys(self._task.scope, keys)
-            self._entities |= {keys[key]: memory for key, memory in there.items()}
+            there = self._task.agent.get_by_keys(keys, scope=self._task.scope)
+            self._entities |= {keys[key]: memory.id for key, memory in there.items()}
 
 
 def _entity(name: str) -> str:

@@ -131,7 +131,7 @@ class MemoryImport:
         found: dict[tuple[UUID, str | None], UUID] = {}
         for scope in {one.scope for one in page}:
             keys = [one.key for one in page if one.scope == scope and one.key]
-            there = self._task.agent.active_keys(scope, keys) if keys else {}
-            found |= {(scope, key): memory for key, memory in there.items()}
+            there = self._task.agent.get_by_keys(keys, scope=scope)
+            found |= {(scope, key): memory.id for key, memory in there.items()}
         wanted = {(one.scope, one.key) for one in page if one.key}
         return {**{place: self._keys[place] for place in wanted if place in self._keys}, **found}

@@ -6,8 +6,8 @@ from alembic import op
 
 from substrate.world.migrate import rewrite_function, run_sql
 
-revision = "0013"
-down_revision = "0012"
+revision = "0014"
+down_revision = "0013"
 branch_labels = None
 depends_on = None
 
@@ -16,7 +16,7 @@ ONE = "o.type = 'CheckpointTaken'"
 
 
 def upgrade() -> None:
-    run_sql(op.get_bind(), "0013_imports.sql")
+    run_sql(op.get_bind(), "0014_imports.sql")
 
 
 def downgrade() -> None:
