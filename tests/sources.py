@@ -9,6 +9,9 @@ from typing import Any
 
 import apsw
 
+from substrate.runtime.agent import HostedAgent
+from substrate.world.model import Memory
+
 #: As mem0's own storage makes them.
 MEM0 = """
     CREATE TABLE history (
@@ -56,11 +59,12 @@ def sqlite(path: Path, schema: str, **tables: Iterable[Mapping[str, Any]]) -> Pa
     db = apsw.Connection(str(path))
     try:
         if fresh:
-            db.execute(schema)
-        for table, rows in tables.items():
-            for row in rows:
-                names, marks = ", ".join(row), ", ".join("?" * len(row))
-                db.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", tuple(row.values()))
+            db.execute(schema).fetchall()  # all of it: a pragma answers with a row
+        with db:
+            for table, rows in tables.items():
+                for row in rows:
+                    names, marks = ", ".join(row), ", ".join("?" * len(row))
+                    db.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", tuple(row.values()))
     finally:
         db.close()
     return path
@@ -92,3 +96,8 @@ def document(path: Path, memories: Sequence[object]) -> Path:
     """What mem0's `get_all` answers."""
     path.write_text(json.dumps({"results": list(memories)}), encoding="utf-8")
     return path
+
+
+def by_text(agent: HostedAgent, **filters: Any) -> dict[str, Memory]:
+    """What an agent has, by what it says."""
+    return {one.content or "": one for one in agent.list(limit=1_000, **filters).memories}

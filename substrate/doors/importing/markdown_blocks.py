@@ -13,7 +13,7 @@ from typing import NamedTuple
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(\S.*))?$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})\s*$")
 _RULE = re.compile(r" {0,3}([-*_])(\s*\1){2,}\s*$")
-_POINT = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])\s+(?=\S)")
+_POINT = re.compile(r"(\s*)(?:[-*+]|\d{1,9}[.)])\s+(?=\S)")
 _BOX = re.compile(r"\A\[[ xX]\]\s+")
 _FENCE = re.compile(r"\s*(```+|~~~+)")
 #: Bold, and a colon or a dash: `**Deploys**: …`, `**Deploys:** …`, `**Deploys** — …`. Bold alone is emphasis.
@@ -61,7 +61,8 @@ class _Cutter:
         self._headings: list[tuple[int, str]] = []
         self._lines: list[str] = []
         self._begun = 0
-        self._is_point = False
+        #: How far the point at hand is indented; None for a paragraph.
+        self._indent: int | None = None
         self._fence: str | None = None
         self._gap = False
 
@@ -69,20 +70,20 @@ class _Cutter:
         if self._fence is not None or _FENCE.match(line):
             self._fenced(number, line)
         elif not line.strip():
-            if self._is_point:
+            if self._indent is not None:
                 self._gap = True
             else:
                 yield from self.end()
         elif heading := _HEADING.match(line):
             yield from self.end()
             self._under(len(heading[1]), (heading[2] or "").rstrip().rstrip("#").rstrip())
-        elif (rule := _UNDERLINE.match(line)) and not self._is_point and len(self._lines) == 1:
+        elif (rule := _UNDERLINE.match(line)) and self._indent is None and len(self._lines) == 1:
             self._under(1 if rule[1][0] == "=" else 2, self._lines.pop().strip())
         elif _RULE.match(line):
             yield from self.end()
-        elif _POINT.match(line):
+        elif (point := _POINT.match(line)) and not self._below(point[1]):
             yield from self.end()
-            self._begin(number, _POINT.sub("", line, count=1), is_point=True)
+            self._begin(number, line[point.end() :], indent=len(point[1]))
         elif self._gap and not line.startswith((" ", "\t")):
             yield from self.end()
             self._begin(number, line)
@@ -92,7 +93,7 @@ class _Cutter:
     def end(self) -> Iterator[Block]:
         """What was collected, if it is anything."""
         lines, self._lines, self._gap, self._fence = self._lines, [], False, None
-        is_point, self._is_point = self._is_point, False
+        is_point, self._indent = self._indent is not None, None
         if lines:
             rest = textwrap.dedent("\n".join(lines[1:])) if is_point else "\n".join(lines[1:])
             text = _BOX.sub("", "\n".join([lines[0], *([rest] if lines[1:] else [])]), count=1).strip()
@@ -117,8 +118,14 @@ class _Cutter:
         self._gap = False
         self._lines.append(line)
 
-    def _begin(self, number: int, line: str, *, is_point: bool = False) -> None:
-        self._begun, self._lines, self._is_point, self._gap = number, [line], is_point, False
+    def _begin(self, number: int, line: str, *, indent: int | None = None) -> None:
+        self._begun, self._lines, self._indent, self._gap = number, [line], indent, False
+
+    def _below(self, indent: str) -> bool:
+        """Whether a point so indented belongs to the one at hand; or, far in and without one, is only text."""
+        if self._indent is None:
+            return len(indent) > 3
+        return len(indent) >= self._indent + 2
 
     def _under(self, level: int, name: str) -> None:
         self._headings = [one for one in self._headings if one[0] < level] + [(level, name)]
