@@ -21,7 +21,7 @@ def test_a_dry_run_writes_nothing_and_the_real_one_does_what_it_said(shell: Shel
     assert shell.json("list")["memories"] == []
     said = shell("bring", file)
     assert "brought 3 learned, 2 linked; 0 there already (graph, memory.jsonl)" in said
-    assert "brought nothing new; 5 there already" in shell("bring", file)
+    assert "brought nothing new; 4 there already" in shell("bring", file)
     (listed,) = shell.json("imports")
     assert f"substrate retract import {listed['import_id']}" in said
     assert (listed["source"], listed["name"], listed["items"]) == ("graph", "memory.jsonl", 4)
@@ -33,9 +33,9 @@ def test_a_dry_run_writes_nothing_and_the_real_one_does_what_it_said(shell: Shel
 
 def test_owners_go_where_they_are_sent(shell: Shell, tmp_path: Path) -> None:
     file = agents(tmp_path / "memory.db")
-    report = shell.json("bring", file, "--only", "ana", "--map", "bob=kitchen", "--scope", "house")
+    report = shell.json("bring", file, "--only", "ana", "--map", "bob=kitchen", "--scope", "house", "--as", "bob")
     assert report["left"] == {"of eve": 1}
-    there = {scope: [one["content"] for one in shell.json("list", "--scope", scope)["memories"]]
+    there = {scope: [one["content"] for one in shell.json("list", "--scope", scope, "--as", "bob")["memories"]]
              for scope in ("house", "kitchen", "own")}  # fmt: skip
     assert there == {"house": ["of Ana"], "kitchen": ["of Bob"], "own": []}
     assert shell.fails("bring", file, "--map", "bob") == "invalid_input"

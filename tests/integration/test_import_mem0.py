@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from substrate.doors.importing import bring
+from substrate.doors.tools.toolbox import Toolbox
 from substrate.runtime.agent import HostedAgent
 from tests.sources import MEM0, by_text, change, document, sqlite
+from tests.toolboxes import ok
 
 TEA: dict[str, Any] = {
     "id": "11111111-aaaa-4aaa-8aaa-000000000001", "memory": "Likes green tea", "hash": "x", "user_id": "alice",
@@ -139,6 +141,18 @@ def test_its_messages_become_turns(kate: HostedAgent, tmp_path: Path) -> None:
     assert [(one.role, one.content) for one in turns] == [("user", "Hello"), ("assistant", "Hi")]
     assert turns[1].metadata == {"said_at": LATER, "imported_from": "mem0"}
     assert (bring(kate, file).brought["turns"], bring(kate, file, dry_run=True).brought["turns"]) == (0, 0)
+
+
+def test_the_relations_of_its_graph_memory_become_a_graph(kate: HostedAgent, tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    triple = {"source": "alice", "relationship": "loves", "target": "tea"}
+    file.write_text(json.dumps({"results": [CAT], "relations": [triple, {"source": "alice"}]}))
+    report = bring(kate, file)
+    assert (report.brought, report.refusals[0].place) == ({"learned": 3, "linked": 1}, "relation 2")
+    assert ok(Toolbox(kate, ["graph"]), "read_graph")["relations"] == [
+        {"from": "alice", "to": "tea", "relationType": "loves"}
+    ]
+    assert bring(kate, file).brought == {}
 
 
 def test_bad_memories_are_named_and_stop_no_other(kate: HostedAgent, tmp_path: Path) -> None:

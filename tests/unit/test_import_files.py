@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import pytest
 
-from substrate.doors.importing import files, sqlite_file
+from substrate.doors.importing import files
 from substrate.doors.importing.formats import detected, open_source
 from substrate.doors.importing.items import Item, Record, Refusal
 from substrate.errors import InvalidInput
@@ -159,8 +158,3 @@ def test_nothing_is_created_beside_a_file(tmp_path: Path) -> None:
     path = sqlite(tmp_path / "h.db", "PRAGMA journal_mode = wal;" + MEM0, history=[change(1, "m", "ADD", None, "x")])
     assert texts(read(path)) == ["x"]
     assert sorted(one.name for one in tmp_path.iterdir()) == ["h.db"]
-
-
-def test_the_standard_librarys_sqlite_is_not_used() -> None:
-    assert sqlite_file.apsw is sys.modules["apsw"]
-    assert not hasattr(sqlite_file, "sqlite3")

@@ -46,7 +46,7 @@ def bring(
     only: Annotated[
         list[str] | None,
         typer.Option("--only", metavar="OWNER", show_default=False,
-                     help="Nothing but what is of this agent, group or user, as the file calls it; repeatable."),
+                     help="Of all that is not mapped, only what is of this agent, group or user, as the file calls it; repeatable."),
     ] = None,
     owners: Annotated[
         list[str] | None,
@@ -72,7 +72,7 @@ def bring(
     target = here.names.scope(scope)
     with output.progress(here, "looking" if dry_run else "bringing", "items") as progress:
         report = bring_in(
-            agent, file, format=source, name=name, scope=target, only=[*(only or []), *(places if only else [])],
+            agent, file, format=source, name=name, scope=target, only=only or [],
             owners=places, dry_run=dry_run, on_progress=progress,
         )  # fmt: skip
     return Answer(report, _shown(report), code=1 if report.refused else 0)

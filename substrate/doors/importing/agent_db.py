@@ -4,10 +4,12 @@ memory_promotions, each row with its `agent_id`, times in milliseconds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from substrate.doors.importing import values as v
+from substrate.doors.importing.files import name_of
 from substrate.doors.importing.items import DueReminder, Item, PastRecall, Record, Refusal, SaidTurn, Version
 from substrate.doors.importing.sqlite_file import Row, SqliteFile
 from substrate.errors import InvalidInput
@@ -15,6 +17,8 @@ from substrate.errors import InvalidInput
 FORMAT = "agent-db"
 MEMORIES = ("id", "agent_id", "content", "created_at")
 
+#: Scores lie within; their column has four bytes.
+BOUND = 1e6
 #: Columns that files of earlier versions lack.
 LATER = ("tags", "concept_tags", "plugin", "recipient")
 
@@ -24,12 +28,12 @@ class AgentDatabase:
 
     format = FORMAT
 
-    def __init__(self, path: Path, name: str | None = None, file: SqliteFile | None = None) -> None:
-        self._file = file or SqliteFile(path)
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        self._file = SqliteFile(path)
         if not self._file.has("memories", *MEMORIES):
             self._file.close()
             raise InvalidInput(f"{path.name}: it has no table memories({', '.join(MEMORIES)}, …)")
-        self.name, self.digest, self.left = name or path.name, self._file.digest, dict[str, int]()
+        self.name, self.digest, self.left = name or name_of(path), self._file.digest, dict[str, int]()
 
     def items(self) -> Iterator[Item]:
         self.left.clear()
@@ -118,10 +122,9 @@ def _reminder(row: Row) -> DueReminder | None:
 
 def _recall(row: Row) -> PastRecall:
     ident, score = v.identity_of(row["id"], "id"), row["score"]
-    if not isinstance(score, int | float):
-        score = 0.0
+    known = isinstance(score, int | float) and math.isfinite(score)
     return PastRecall(
         f"recall_events, row {ident}", ident, v.identity_of(row["memory_id"], "memory_id"),
-        v.text_of(row["query"], "query"), float(score), v.required_time(row["ts_ms"], "ts_ms"),
+        v.text_of(row["query"], "query"), max(-BOUND, min(BOUND, float(score))) if known else 0.0, v.required_time(row["ts_ms"], "ts_ms"),
         v.optional_text(row["agent_id"], "agent_id"),
     )  # fmt: skip

@@ -52,7 +52,7 @@ def bring(
     """Bring in what a file of another memory holds: `graph`, `mem0`, `agent-db`, `group-db` or `markdown`.
 
     All of it goes to `scope`, unless `owners` says where that of an owner (an agent, a group, a user, as the file calls
-    them) goes; with `only`, nothing of others comes. It can be repeated: what is there is not written again, what has
+    them) goes; with `only`, of all others nothing comes but what is of these. It can be repeated: what is there is not written again, what has
     changed in the file is revised, and what was changed or forgotten here stays so. `name` says which source it is, where
     the file's own name does not. With `dry_run` nothing is written, and the report is what it would be.
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -23,11 +24,27 @@ def opened(path: Path) -> BinaryIO:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         reason = (error.strerror or "it cannot be opened") if isinstance(error, OSError) else "this is no file name"
-        raise InvalidInput(f"{path.name}: {reason}") from None
+        raise InvalidInput(f"{name_of(path)}: {reason}") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise InvalidInput(f"{path.name}: it is not a regular file; give the file itself")
+        raise InvalidInput(f"{name_of(path)}: it is not a regular file; give the file itself")
     return os.fdopen(handle, "rb")
+
+
+def name_of(path: Path) -> str:
+    """A file's name, without its path."""
+    return text_of_path(Path(path.name))
+
+
+def text_of_path(path: Path) -> str:
+    """A path as text, even where its bytes are none."""
+    return path.as_posix().encode(errors="surrogateescape").decode(errors="replace")
+
+
+def changed_at(path: Path) -> datetime:
+    """When the file was last written: how old things are that have no time of their own."""
+    with opened(path) as file:
+        return datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
 
 
 def digest_of(*paths: Path) -> str:
@@ -44,11 +61,11 @@ def document(path: Path, largest: int = LARGEST_DOCUMENT) -> str:
     """All of a file as text. Raises `InvalidInput` where it is too large, or not UTF-8."""
     with opened(path) as file:
         if os.fstat(file.fileno()).st_size > largest:
-            raise InvalidInput(f"{path.name}: larger than {largest // 2**20} MiB; split it")
+            raise InvalidInput(f"{name_of(path)}: larger than {largest // 2**20} MiB; split it")
         try:
             return file.read(largest).decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise InvalidInput(f"{path.name}: not UTF-8 at byte {error.start}; convert it first") from None
+            raise InvalidInput(f"{name_of(path)}: not UTF-8 at byte {error.start}; convert it first") from None
 
 
 class Line(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from substrate.doors.importing.agent_db import MEMORIES, AgentDatabase
-from substrate.doors.importing.files import lines, opened
+from substrate.doors.importing.files import lines, name_of, opened
 from substrate.doors.importing.graph import GraphLines, looks_like_graph
 from substrate.doors.importing.group_db import NEEDED, GroupDatabase
 from substrate.doors.importing.items import Source
@@ -26,12 +26,12 @@ def open_source(path: Path, source_format: str | None = None, name: str | None =
     if name is not None and (not name.strip() or len(name) > 200 or "\x00" in name):
         raise InvalidInput("name: give what the source is called, in at most 200 characters")
     if not path.exists():
-        raise InvalidInput(f"{path.name}: there is no such file")
+        raise InvalidInput(f"{name_of(path)}: there is no such file")
     found = source_format or detected(path)
     if found not in FORMATS:
         raise InvalidInput(f"format: {found[:40]!r} is not one of {', '.join(FORMATS)}")
     if path.is_dir() and found != "markdown":
-        raise InvalidInput(f"{path.name}: it is a folder; only Markdown can come as one")
+        raise InvalidInput(f"{name_of(path)}: it is a folder; only Markdown can come as one")
     return _openers(path)[found](path, name)
 
 
@@ -55,7 +55,7 @@ def detected(path: Path) -> Format:
     with opened(path) as file:
         if file.read(1_000).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
             return "mem0"
-    raise InvalidInput(f"{path.name}: it looks like none of {', '.join(FORMATS)}; if it is one, say which")
+    raise InvalidInput(f"{name_of(path)}: it looks like none of {', '.join(FORMATS)}; if it is one, say which")
 
 
 def _of_tables(path: Path) -> Format:
@@ -69,4 +69,4 @@ def _of_tables(path: Path) -> Format:
             return "mem0"
     finally:
         file.close()
-    raise InvalidInput(f"{path.name}: a SQLite file, but not with the tables of mem0, agent-db or group-db")
+    raise InvalidInput(f"{name_of(path)}: a SQLite file, but not with the tables of mem0, agent-db or group-db")

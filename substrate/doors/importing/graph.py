@@ -9,14 +9,13 @@ It has no times: everything is as old as the file.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from substrate.doors.importing import values as v
-from substrate.doors.importing.files import digest_of, lines, opened
+from substrate.doors.importing.files import changed_at, digest_of, lines, name_of
 from substrate.doors.importing.items import Entity, Item, Observation, Refusal, Triple
 from substrate.doors.tools.graph_layout import MOST_NAME
 
@@ -29,10 +28,9 @@ class GraphLines:
     format = FORMAT
 
     def __init__(self, path: Path, name: str | None = None) -> None:
-        self.name, self.digest, self.left = name or path.name, digest_of(path), dict[str, int]()
+        self.name, self.digest, self.left = name or name_of(path), digest_of(path), dict[str, int]()
         self._path = path
-        with opened(path) as file:
-            self._at = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
+        self._at = changed_at(path)
 
     def items(self) -> Iterator[Item]:
         seen: set[str] = set()
@@ -101,11 +99,16 @@ def looks_like_graph(text: str) -> bool:
     return isinstance(_object(text), dict)
 
 
-def _name(found: dict[str, Any], field: str) -> str:
-    name = v.text_of(found.get(field), field)
+def named(value: object, field: str) -> str:
+    """What an entity or a relation can be called. Raises `ValueError`."""
+    name = v.text_of(value, field)
     if len(name) > MOST_NAME:
         raise ValueError(f"{field}: longer than {MOST_NAME} characters")
     return name
+
+
+def _name(found: dict[str, Any], field: str) -> str:
+    return named(found.get(field), field)
 
 
 def _kind(found: dict[str, Any]) -> str:

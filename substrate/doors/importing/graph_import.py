@@ -45,19 +45,21 @@ class GraphImport:
             _record(one.place, _observation(one), layout.observation(self._task.scope, about, one.text), one)
             for one, about in known
         )
-        self._links.take(
+        about_them = [
             Link(one.place, memory, layout.ABOUT, about, one.at)
             for one, about in known
             if (memory := self._memory(_observation(one))) is not None
-        )
+        ]
+        self._links.take(about_them, counted=False)
 
     def triples(self, page: Sequence[Triple]) -> None:
         self._find_entities(_End(name, one.place) for one in page for name in (one.start, one.end))
         kinds = {one.kind: one for one in page if not layout.is_word(one.kind)}
-        self._memories.take(
+        words = [
             _record(one.place, _relation(kind), layout.relation(self._task.scope, kind), one)
             for kind, one in kinds.items()
-        )
+        ]
+        self._memories.take(words, counted=False)
         self._links.take(link for one in page if (link := self._link(one)) is not None)
 
     def _link(self, one: Triple) -> Link | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from substrate.doors.importing import values as v
+from substrate.doors.importing.files import name_of
 from substrate.doors.importing.items import Item, Record, Refusal, Version
 from substrate.doors.importing.sqlite_file import Row, SqliteFile
 from substrate.errors import InvalidInput
@@ -23,12 +24,12 @@ class GroupDatabase:
 
     format = FORMAT
 
-    def __init__(self, path: Path, name: str | None = None, file: SqliteFile | None = None) -> None:
-        self._file = file or SqliteFile(path)
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        self._file = SqliteFile(path)
         if not self._file.has("memories", *NEEDED):
             self._file.close()
             raise InvalidInput(f"{path.name}: it has no table memories({', '.join(NEEDED)}, …)")
-        self.name, self.digest, self.left = name or path.name, self._file.digest, dict[str, int]()
+        self.name, self.digest, self.left = name or name_of(path), self._file.digest, dict[str, int]()
 
     def items(self) -> Iterator[Item]:
         self.left.clear()

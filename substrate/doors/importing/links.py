@@ -27,9 +27,11 @@ class Link(NamedTuple):
 
 class LinkImport:
     def __init__(self, task: Task) -> None:
-        self._task = task
+        self._task, self._counted = task, True
 
-    def take(self, links: Iterable[Link]) -> None:
+    def take(self, links: Iterable[Link], *, counted: bool = True) -> None:
+        """Those that are there are `counted` as unchanged, if they are items of the source themselves."""
+        self._counted = counted
         left = list(links)
         for _ in range(TRIES):
             left = self._attempt(left)
@@ -73,7 +75,7 @@ class LinkImport:
         new: list[Link] = []
         for one in links:
             if self._event_id(one) in known or (one.relation, one.end) in there:
-                self._task.report.unchanged += 1
+                self._task.report.unchanged += self._counted
             else:
                 there.add((one.relation, one.end))
                 new.append(one)

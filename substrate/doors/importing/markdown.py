@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
 from substrate.doors.importing import values as v
-from substrate.doors.importing.files import digest_of, document, opened
+from substrate.doors.importing.files import changed_at, digest_of, document, name_of, text_of_path
 from substrate.doors.importing.items import Item, Record, Refusal, Version
 from substrate.doors.importing.markdown_blocks import Block, blocks, split_front_matter
 from substrate.errors import InvalidInput
@@ -42,13 +42,13 @@ class MarkdownNotes:
     format = FORMAT
 
     def __init__(self, path: Path, name: str | None = None) -> None:
-        self.name, self.left = name or path.resolve().name, dict[str, int]()
+        self.name, self.left = name or name_of(path.resolve()), dict[str, int]()
         self._refused: list[Refusal] = []
         self._pages = self._below(path) if path.is_dir() else [_Page(path, "")]
         if not self._pages and not self._refused:
             raise InvalidInput(f"{path.name}: there is no file in it that ends in {' or '.join(ENDINGS)}")
         told = [f"{page.below} {digest_of(page.path)}" for page in self._pages]
-        self.digest = hashlib.sha256("\n".join(told).encode(errors="surrogateescape")).hexdigest()
+        self.digest = hashlib.sha256("\n".join(told).encode()).hexdigest()
 
     def _below(self, root: Path) -> list[_Page]:
         pages = []
@@ -56,7 +56,7 @@ class MarkdownNotes:
             folders[:] = sorted(one for one in folders if not one.startswith("."))
             for name in sorted(names):
                 path = Path(folder) / name
-                below = path.relative_to(root).as_posix()
+                below = text_of_path(path.relative_to(root))
                 if not name.lower().endswith(ENDINGS):
                     self.left["other files"] = self.left.get("other files", 0) + 1
                 elif path.is_symlink() or not path.is_file():
@@ -83,13 +83,11 @@ class MarkdownNotes:
 def _records(page: _Page) -> Iterator[Item]:
     front, body, first = split_front_matter(document(page.path, LARGEST))
     about = _front_matter(front)
-    with opened(page.path) as file:
-        changed = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
-    at = _stated_time(about) or changed
+    at = _stated_time(about) or changed_at(page.path)
     tags = v.tags_in(about.get("tags"), "tags") if isinstance(about.get("tags"), list) else ()
     seen: set[str] = set()
     for block in blocks(body, first):
-        place = f"{page.below or page.path.name}, line {block.line}"
+        place = f"{page.below or name_of(page.path)}, line {block.line}"
         try:
             v.text_of(block.text, "text")
         except ValueError as error:
@@ -104,7 +102,7 @@ def _records(page: _Page) -> Iterator[Item]:
 
 
 def _fields(page: _Page, block: Block, tags: tuple[str, ...]) -> dict[str, Any]:
-    where = " › ".join([*([page.below] if page.below else [page.path.name]), *block.headings])
+    where = " › ".join([*([page.below] if page.below else [name_of(page.path)]), *block.headings])
     title = block.lead or (block.headings[-1] if block.headings else None)
     return {
         "content": block.text,

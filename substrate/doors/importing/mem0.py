@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from substrate.doors.importing import values as v
-from substrate.doors.importing.files import digest_of, document
-from substrate.doors.importing.items import Item, Record, Refusal, SaidTurn, Version
+from substrate.doors.importing.files import changed_at, digest_of, document, name_of
+from substrate.doors.importing.graph import named
+from substrate.doors.importing.items import Entity, Item, Record, Refusal, SaidTurn, Triple, Version
 from substrate.doors.importing.sqlite_file import Row, SqliteFile
 from substrate.errors import InvalidInput
 
@@ -35,7 +36,8 @@ class Mem0Document:
     def __init__(self, path: Path, name: str | None = None) -> None:
         # Its ids are unique anywhere: the same memory from another file, or from the history, is the same memory.
         self.name, self.digest, self.left = name or FORMAT, digest_of(path), dict[str, int]()
-        self._memories = _memories_in(document(path), path.name)
+        self._at = changed_at(path)
+        self._memories, self._relations = _contents(document(path), name_of(path))
 
     def items(self) -> Iterator[Item]:
         self.left.clear()
@@ -45,6 +47,23 @@ class Mem0Document:
                 yield self._record(place, one)
             except ValueError as error:
                 yield Refusal(place, str(error))
+        yield from self._graph()
+
+    def _graph(self) -> Iterator[Item]:
+        """What its graph memory adds to the answer: {"source", "relationship", "target"}."""
+        triples: list[Triple] = []
+        for number, one in enumerate(self._relations, 1):
+            place = f"relation {number}"
+            try:
+                said = v.pairs_in(one, "relation")
+                end = said.get("target") or said.get("destination")
+                triples.append(Triple(place, named(said.get("source"), "source"),
+                                      named(said.get("relationship"), "relationship"), named(end, "target"), self._at))  # fmt: skip
+            except ValueError as error:
+                yield Refusal(place, str(error))
+        ends = {name: one.place for one in triples for name in (one.start, one.end)}
+        yield from (Entity(place, name, "", self._at) for name, place in ends.items())
+        yield from triples
 
     def _record(self, place: str, given: object) -> Record:
         one = v.pairs_in(given, "memory")
@@ -52,7 +71,7 @@ class Mem0Document:
             v.time_of(one.get("created_at"), "created_at"),
             v.time_of(one.get("updated_at"), "updated_at"),
         )
-        at = created or updated or _EARLIEST
+        at = created or updated or self._at
         fields: dict[str, Any] = {"content": v.text_of(one.get("memory"), "memory"), "tags": self._tags(one)}
         if (expires := v.time_of(one.get("expiration_date"), "expiration_date")) is not None:
             fields["expires_at"] = expires
@@ -79,50 +98,49 @@ class Mem0History:
 
     format = FORMAT
 
-    def __init__(self, path: Path, name: str | None = None, file: SqliteFile | None = None) -> None:
-        self._file = file or SqliteFile(path)
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        self._file = SqliteFile(path)
         if not self._file.has("history", *HISTORY):
             self._file.close()
             raise InvalidInput(f"{path.name}: it has no table history({', '.join(HISTORY)}, …), as mem0's has")
         self.name, self.digest, self.left = name or FORMAT, self._file.digest, dict[str, int]()
+        self._at = changed_at(path)
 
     def items(self) -> Iterator[Item]:
         rows = self._file.rows("history", COLUMNS, "memory_id, rowid")
         for _, together in groupby(rows, key=lambda row: row["memory_id"]):
-            yield from _told(list(together))
+            yield from _told(list(together), self._at)
         if self._file.has("messages", "id", "session_scope", "role", "content"):
             for row in self._file.rows(
                 "messages", ("id", "session_scope", "role", "content", "name", "created_at"), "session_scope, rowid"
             ):
-                yield _turn(row)
+                yield _turn(row, self._at)
 
     def close(self) -> None:
         self._file.close()
 
 
-#: Where mem0 says no time at all.
-_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _memories_in(text: str, name: str) -> list[Any]:
+def _contents(text: str, name: str) -> tuple[list[Any], list[Any]]:
+    """The memories of an answer, and its relations."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         at = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise InvalidInput(f"{name}: not JSON{at}; it may be cut short") from None
+    relations = found.get("relations") if isinstance(found, dict) else None
     if isinstance(found, dict):
         found = found.get("results", found.get("memories"))
     if not isinstance(found, list):
         raise InvalidInput(f'{name}: neither a list of memories nor {{"results": […]}}, as mem0\'s get_all gives it')
-    return found
+    return found, relations if isinstance(relations, list) else []
 
 
-def _told(rows: list[Row]) -> Iterator[Item]:
+def _told(rows: list[Row], otherwise: datetime) -> Iterator[Item]:
     """The life of one memory. A row that cannot be used is refused by itself."""
     identity, versions, refusals = rows[0]["memory_id"], list[Version](), []
     for row in rows:
         try:
-            versions += _versions(row, versions)
+            versions += _versions(row, versions, otherwise)
         except ValueError as error:
             refusals.append(Refusal(_place(row), str(error)))
     yield from refusals
@@ -133,13 +151,13 @@ def _told(rows: list[Row]) -> Iterator[Item]:
         yield Record(_place(rows[0]), identity, ordered, snapshot=False)
 
 
-def _versions(row: Row, before: list[Version]) -> Iterable[Version]:
+def _versions(row: Row, before: list[Version], otherwise: datetime) -> Iterable[Version]:
     """What a row says; where the beginning of a memory is not in the file, also what it had been before."""
     event, ident = row["event"], v.identity_of(row["id"], "id")
     if event not in ("ADD", "UPDATE", "DELETE"):
         raise ValueError("event: not ADD, UPDATE or DELETE")
     created, updated = v.time_of(row["created_at"], "created_at"), v.time_of(row["updated_at"], "updated_at")
-    last = before[-1].at if before else created or updated or _EARLIEST
+    last = before[-1].at if before else created or updated or otherwise
     at = created or last if event == "ADD" else updated or last
     fields = None if event == "DELETE" else {"content": v.text_of(row["new_memory"], "new_memory")}
     if not before and event != "ADD":
@@ -148,13 +166,13 @@ def _versions(row: Row, before: list[Version]) -> Iterable[Version]:
     yield Version("learned" if event == "ADD" and not before else ident, at, fields)
 
 
-def _turn(row: Row) -> Item:
+def _turn(row: Row, otherwise: datetime) -> Item:
     place = f"messages, row {row['id']!r:.80}"
     try:
         return SaidTurn(
             place, v.text_of(row["session_scope"], "session_scope"), v.identity_of(row["id"], "id"),
             v.optional_text(row["role"], "role") or "unknown", v.text_of(row["content"], "content"),
-            v.time_of(row["created_at"], "created_at") or _EARLIEST,
+            v.time_of(row["created_at"], "created_at") or otherwise,
         )  # fmt: skip
     except ValueError as error:
         return Refusal(place, str(error))

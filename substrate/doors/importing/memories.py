@@ -36,10 +36,12 @@ class MemoryImport:
     """Brings records in. Knows the keys that were given out in this run, so that a dry run refuses what a real one would."""
 
     def __init__(self, task: Task) -> None:
-        self._task = task
+        self._task, self._counted = task, True
         self._keys: dict[tuple[UUID, str], UUID] = {}
 
-    def take(self, records: Iterable[Record]) -> None:
+    def take(self, records: Iterable[Record], *, counted: bool = True) -> None:
+        """Those that are there are `counted` as unchanged, if they are items of the source themselves."""
+        self._counted = counted
         left = list(self._placed(records))
         for _ in range(TRIES):
             left = self._attempt(left)
@@ -99,7 +101,7 @@ class MemoryImport:
             holder = holders.get((one.scope, one.key)) if one.key else None
             if one.record.adopts and not history and holder is not None and holder != one.memory:
                 self._task.stand_ins[one.scope, one.record.identity] = holder
-                self._task.report.unchanged += 1
+                self._task.report.unchanged += self._counted
                 continue
             try:
                 made = plan(one.record, one.scope, self._task.import_id, history)
@@ -110,7 +112,7 @@ class MemoryImport:
             if made.left:
                 self._task.report.left[made.left] += 1
             elif made.work is None:
-                self._task.report.unchanged += 1
+                self._task.report.unchanged += self._counted
             yield one, made.work
 
     def _check(self, one: _Placed, work: ImportWork | None, holder: UUID | None) -> None:

@@ -1,7 +1,7 @@
 """A SQLite file that somebody else made: read by apsw, never written, its schema not trusted.
 
-Where there is a write-ahead log beside it, it is opened read-only, so that what is in the log is seen; else as immutable,
-so that nothing is created beside it. All of it is read in one transaction: the file may be in use.
+It is opened read-only, so that what is in its log is seen, and nothing is created beside it. All of it is read in one
+transaction: the file may be in use.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ MAGIC = b"SQLite format 3\x00"
 #: The longest value that is read: a row that has a longer one is an error of the file.
 LONGEST = 64 * 2**20
 BUSY_TIMEOUT = 10_000
+#: In the first bytes of a file, the one that says how it is read, and what that is in WAL mode.
+_HEADER, _READ_VERSION, _WAL = 20, 19, 2
 
 
 def is_sqlite(path: Path) -> bool:
@@ -36,12 +38,12 @@ class SqliteFile:
     """One open file. Whatever is wrong with it is an `InvalidInput`."""
 
     def __init__(self, path: Path) -> None:
-        opened(path).close()
         self.name = path.name
-        self._path = path.absolute()
-        log = self._path.with_name(self._path.name + "-wal")
-        self._log = log if log.is_file() and log.stat().st_size else None
-        how = "mode=ro" if self._log is not None else "mode=ro&immutable=1"
+        self._path = path.resolve()
+        self._log = self._path.with_name(self._path.name + "-wal")
+        # Before it is opened: to close a file drops the locks that this process has on it.
+        how = self._how()
+        self.digest = digest_of(self._path, *([self._log] if self._log.is_file() else []))
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         try:
             self._db = apsw.Connection(f"{self._path.as_uri()}?{how}", flags=flags)
@@ -54,6 +56,13 @@ class SqliteFile:
             if isinstance(error, apsw.Error):
                 raise self._bad(error) from None
             raise
+
+    def _how(self) -> str:
+        """Immutable only where nobody can have it open: a file in WAL mode whose log is gone."""
+        with opened(self._path) as file:
+            header = file.read(_HEADER)
+        logged = len(header) == _HEADER and header[_READ_VERSION] == _WAL
+        return "mode=ro&immutable=1" if logged and not self._log.exists() else "mode=ro"
 
     def _guard(self) -> None:
         self._db.set_busy_timeout(BUSY_TIMEOUT)
@@ -72,10 +81,6 @@ class SqliteFile:
             f"{self.name}: SQLite cannot read it ({type(error).__name__}): it is damaged, cut short or no database;"
             " with a -wal file beside it, copy both to a folder that you can write"
         )
-
-    @cached_property
-    def digest(self) -> str:
-        return digest_of(self._path, *([] if self._log is None else [self._log]))
 
     @property
     def tables(self) -> dict[str, tuple[str, ...]]:

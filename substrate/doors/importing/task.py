@@ -31,7 +31,7 @@ class Task:
     import_id: UUID
     scope: UUID
     report: ImportReport
-    #: Where the items of an owner go, if not to `scope`; and the only owners whose items come at all, if any are named.
+    #: Where the items of an owner go, if not to `scope`; and the only other owners whose items come, if any are named.
     owners: Mapping[str, UUID] = field(default_factory=dict)
     only: Collection[str] = ()
     cause: UUID | None = None
@@ -45,9 +45,9 @@ class Task:
 
     def target(self, owner: str | None) -> UUID | None:
         """Where an item of this owner goes; None if it stays."""
-        if self.only and owner not in self.only:
-            return None
-        return self.scope if owner is None else self.owners.get(owner, self.scope)
+        if owner is not None and owner in self.owners:
+            return self.owners[owner]
+        return None if self.only and owner not in self.only else self.scope
 
     def passed(self, owner: str | None) -> None:
         self.report.left["of nobody that was named" if owner is None else f"of {owner[:80]}"] += 1
