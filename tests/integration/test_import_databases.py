@@ -208,4 +208,4 @@ def test_who_is_erased_as_a_person_takes_the_names_of_her_files_along(hosts: Hos
     bring(hosts.kate, file)
     hosts.owner.erase_where(person=hosts.kate.id)
     # It would say that text outlived its erasure; or, without the rule for such events, that text is gone without one.
-    assert hosts.owner.verify().faults == []
+    assert hosts.owner.verify().faults == ()
