@@ -91,6 +91,39 @@ def test_turns_reminders_and_recalls_come_once(kate: HostedAgent, tmp_path: Path
     assert (query, at.astimezone(UTC)) == ("key?", datetime(2026, 3, 1, 0, 0, 0, 5_000, tzinfo=UTC))
 
 
+def test_rows_that_nothing_here_can_hold_are_refused_by_their_place(kate: HostedAgent, tmp_path: Path) -> None:
+    def turn(ident: str, **more: Any) -> dict[str, Any]:
+        return {
+            "id": ident,
+            "session_id": "s",
+            "agent_id": "ana",
+            "role": "user",
+            "content": "Hi",
+            "created_at": MARCH,
+            **more,
+        }
+
+    def due(ident: str, **more: Any) -> dict[str, Any]:
+        return {"id": ident, "agent_id": "ana", "session_id": "s", "message": "Hi", "due_at": MARCH, **more}
+
+    file = sqlite(
+        tmp_path / "memory.db", AGENTS,
+        memories=[memory("m1", "ana", "good"), memory("m2", "ana", "x" * 3_000_000), memory("m3", "ana", "x", -(10**18)),
+                  memory("m4", "ana", "x", tags="no list"), memory("m5", "ana", "x", tags='["' + "t" * 200 + '"]')],
+        interactions=[turn("t1"), turn("t2", session_id="s" * 1_000), turn("t3", role="r" * 100),
+                      turn("t4", content="x" * 2_000_000), turn("t5", content=None), turn("t6", session_id="a\x00b"),
+                      turn("i" * 300)],
+        reminders=[due("r1"), due("r2", recipient="r" * 1_000), due("r3", due_at=10**17), due("r4", message="")],
+        recall_events=[{"id": n, "agent_id": "ana", "memory_id": "m1", "query": "q", "score": score, "ts_ms": MARCH}
+                       for n, score in enumerate((1e300, float("inf"), None, "high"))],
+    )  # fmt: skip
+    report = bring(kate, file)
+    assert report.brought == {"learned": 2, "turns": 1, "reminders": 1, "recalls": 4}
+    named = {one.place.split(", row ")[1].strip("'") for one in report.refusals}
+    assert named == {"m2", "m3", "m4", "t2", "t3", "t4", "t5", "t6", "i" * 79, "r2", "r3", "r4"}
+    assert not any("xxx" in one.reason or "sss" in one.reason for one in report.refusals)
+
+
 def test_only_what_is_of_an_owner_comes_and_the_rest_is_said(kate: HostedAgent, tmp_path: Path) -> None:
     report = bring(kate, agents(tmp_path / "memory.db"), only=["ana"])
     assert by_text(kate).keys() == {"The key is under the pot", "Deploys are on Friday"}
