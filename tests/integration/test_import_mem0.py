@@ -115,6 +115,15 @@ def test_a_history_without_its_beginning_begins_with_what_was_before(kate: Hoste
     assert types(kate, by_text(kate)["New"].id) == [("MemoryLearned", 2), ("MemoryRevised", 5)]
 
 
+def test_rows_whose_clock_went_backwards_keep_their_order(kate: HostedAgent, tmp_path: Path) -> None:
+    file = sqlite(tmp_path / "history.db", MEM0, history=[
+        change(1, "m1", "ADD", None, "Old", created_at=LATER),
+        change(2, "m1", "UPDATE", "Old", "New", created_at=LATER, updated_at=FIRST),
+    ])  # fmt: skip
+    bring(kate, file)
+    assert types(kate, by_text(kate)["New"].id) == [("MemoryLearned", 5), ("MemoryRevised", 5)]
+
+
 @pytest.mark.parametrize("order", [("all", "history"), ("history", "all")])
 def test_get_all_and_history_are_one_source_in_either_order(
     kate: HostedAgent, tmp_path: Path, order: tuple[str, str]

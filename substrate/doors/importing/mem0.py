@@ -55,10 +55,7 @@ class Mem0Document:
         for number, one in enumerate(self._relations, 1):
             place = f"relation {number}"
             try:
-                said = v.pairs_in(one, "relation")
-                end = said.get("target") or said.get("destination")
-                triples.append(Triple(place, named(said.get("source"), "source"),
-                                      named(said.get("relationship"), "relationship"), named(end, "target"), self._at))  # fmt: skip
+                triples.append(_triple(place, v.pairs_in(one, "relation"), self._at))
             except ValueError as error:
                 yield Refusal(place, str(error))
         ends = {name: one.place for one in triples for name in (one.start, one.end)}
@@ -67,10 +64,8 @@ class Mem0Document:
 
     def _record(self, place: str, given: object) -> Record:
         one = v.pairs_in(given, "memory")
-        created, updated = (
-            v.time_of(one.get("created_at"), "created_at"),
-            v.time_of(one.get("updated_at"), "updated_at"),
-        )
+        created = v.time_of(one.get("created_at"), "created_at")
+        updated = v.time_of(one.get("updated_at"), "updated_at")
         at = created or updated or self._at
         fields: dict[str, Any] = {"content": v.text_of(one.get("memory"), "memory"), "tags": self._tags(one)}
         if (expires := v.time_of(one.get("expiration_date"), "expiration_date")) is not None:
@@ -135,6 +130,11 @@ def _contents(text: str, name: str) -> tuple[list[Any], list[Any]]:
     return found, relations if isinstance(relations, list) else []
 
 
+def _triple(place: str, said: Mapping[str, Any], at: datetime) -> Triple:
+    start, kind = named(said.get("source"), "source"), named(said.get("relationship"), "relationship")
+    return Triple(place, start, kind, named(said.get("target") or said.get("destination"), "target"), at)
+
+
 def _told(rows: list[Row], otherwise: datetime) -> Iterator[Item]:
     """The life of one memory. A row that cannot be used is refused by itself."""
     identity, versions, refusals = rows[0]["memory_id"], list[Version](), []
@@ -147,8 +147,7 @@ def _told(rows: list[Row], otherwise: datetime) -> Iterator[Item]:
     if not isinstance(identity, str) or not identity:
         yield Refusal(_place(rows[0]), "memory_id: missing or empty")
     elif versions:
-        ordered = tuple(sorted(versions, key=lambda one: one.at))
-        yield Record(_place(rows[0]), identity, ordered, snapshot=False)
+        yield Record(_place(rows[0]), identity, tuple(versions), snapshot=False)
 
 
 def _versions(row: Row, before: list[Version], otherwise: datetime) -> Iterable[Version]:
@@ -158,12 +157,13 @@ def _versions(row: Row, before: list[Version], otherwise: datetime) -> Iterable[
         raise ValueError("event: not ADD, UPDATE or DELETE")
     created, updated = v.time_of(row["created_at"], "created_at"), v.time_of(row["updated_at"], "updated_at")
     last = before[-1].at if before else created or updated or otherwise
-    at = created or last if event == "ADD" else updated or last
+    # The rows are in order, whatever clocks had said.
+    at = max(last, created or last if event == "ADD" else updated or last)
     fields = None if event == "DELETE" else {"content": v.text_of(row["new_memory"], "new_memory")}
     if not before and event != "ADD":
         earlier = {"content": v.text_of(row["old_memory"], "old_memory")}
         yield Version("learned", created or at, earlier)
-    yield Version("learned" if event == "ADD" and not before else ident, at, fields)
+    yield Version("learned" if event == "ADD" and not before else f"row {ident}", at, fields)
 
 
 def _turn(row: Row, otherwise: datetime) -> Item:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,9 +25,10 @@ def time_of(value: object, name: str) -> datetime | None:
         if isinstance(value, str) and not value.strip().lstrip("-").isdecimal():
             at = datetime.fromisoformat(value.strip())
             return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-        number = float(value)  # type: ignore[arg-type]  # what is no number raises
+        # What is neither text nor a number is as good as no number.
+        number = float(value) if isinstance(value, str | int | float) and value is not True else math.nan
         return _EPOCH + timedelta(seconds=number if abs(number) < MILLISECONDS else number / 1_000)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, OverflowError):
         raise ValueError(f"{name}: not a time") from None
 
 
