@@ -61,7 +61,9 @@ def test_all_that_a_runtime_had_written_down_comes_with_its_times(kate: HostedAg
     file = agents(tmp_path / "memory.db")
     dry = bring(kate, file, dry_run=True)
     assert (kate.list().memories, kate.imports()) == ([], [])
-    report = bring(kate, file)
+    heard: list[tuple[int, int | None]] = []
+    report = bring(kate, file, on_progress=lambda done, total: heard.append((done, total)))
+    assert (heard[0], heard[-1]) == ((3, report.items), (report.items, report.items))
     assert report.brought == {"learned": 3, "raised": 1, "turns": 3, "reminders": 1, "recalls": 1}
     # Whether a memory that was recalled is there, only the database knows.
     assert dry.brought == {**report.brought, "recalls": 2}

@@ -78,6 +78,12 @@ def test_the_same_again_writes_nothing_and_what_is_new_or_changed_comes(kate: Ho
     assert by_text(kate)["Likes black tea"].updated_at == datetime(2026, 2, 1, tzinfo=UTC)
 
 
+def test_what_the_file_has_twice_is_one_memory(kate: HostedAgent, tmp_path: Path) -> None:
+    report = bring(kate, document(tmp_path / "all.json", [CAT, CAT, {**CAT, "memory": "Has two cats"}]))
+    assert (report.brought, report.unchanged, report.refused) == ({"learned": 1, "revised": 1}, 1, 0)
+    assert by_text(kate).keys() == {"Has two cats"}
+
+
 def test_a_text_that_comes_back_after_another_is_a_change_again(kate: HostedAgent, tmp_path: Path) -> None:
     file = document(tmp_path / "all.json", [CAT])
     for text in ("Has a cat", "Has a dog", "Has a cat", "Has a dog"):

@@ -41,6 +41,8 @@ class GraphImport:
 
     def observations(self, page: Sequence[Observation]) -> None:
         known = [(one, self._entities[one.entity]) for one in page if one.entity in self._entities]
+        if len(known) < len(page):
+            self._task.report.left["about an entity that was refused"] += len(page) - len(known)
         self._memories.take(
             _record(one.place, _observation(one), layout.observation(self._task.scope, about, one.text), one)
             for one, about in known

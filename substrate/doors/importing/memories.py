@@ -42,7 +42,17 @@ class MemoryImport:
     def take(self, records: Iterable[Record], *, counted: bool = True) -> None:
         """Those that are there are `counted` as unchanged, if they are items of the source themselves."""
         self._counted = counted
-        left = list(self._placed(records))
+        waves: list[dict[UUID, _Placed]] = []
+        for one in self._placed(records):
+            # What the source has twice comes one after the other: the second finds what the first has left.
+            wave = next((wave for wave in waves if one.memory not in wave), None)
+            if wave is None:
+                waves.append(wave := {})
+            wave[one.memory] = one
+        for wave in waves:
+            self._bring(list(wave.values()))
+
+    def _bring(self, left: list[_Placed]) -> None:
         for _ in range(TRIES):
             left = self._attempt(left)
             if not left:
