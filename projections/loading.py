@@ -24,8 +24,11 @@ from projections.sqlite import attach
 from substrate.world.evolve import MEMORY_EVENTS
 from substrate.world.replica import Replica, StoredEvent
 
-#: Events read at a time, and those of one transaction: full text is written in as many pieces as there are transactions.
-PAGE, CHUNK = 10_000, 160_000
+#: Events read at a time (many more would not fit into the database's work_mem, and it would write them to disk first).
+PAGE = 5_000
+#: Events of one transaction: full text is written in as many pieces as there are transactions. Much larger ones leave a
+#: core without work, because the others begin a chunk when the documents have it, and are waited for before the next.
+CHUNK = 30_000
 #: Bytes of text that one transaction holds in memory.
 MOST_BYTES = 128 * 1024 * 1024
 #: Where the body stands in the row of an event.
@@ -170,9 +173,8 @@ class Loader:
 
 
 def _sizes(total: int) -> Iterator[int]:
-    """How many events each chunk takes: few at the beginning and at the end, where only one of two cores has work."""
-    size = CHUNK // 8
+    """How many events each chunk takes: few at the end, where the documents are done and only one of two cores has work."""
     while True:
+        size = max(PAGE, min(CHUNK, total // 2))
         yield size
         total -= size
-        size = max(PAGE, min(CHUNK, size * 2, total // 3))
