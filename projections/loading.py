@@ -17,7 +17,7 @@ import apsw
 
 from projections import documents, vector
 from projections.copying import Copier, Target
-from projections.document import document_id
+from projections.document import Document, document_id
 from projections.filling import stored_vectors
 from projections.projection import Batch
 from projections.sqlite import attach
@@ -67,8 +67,9 @@ class Chunk(NamedTuple):
     after: int
     through: int
     hash: bytes | None
-    #: What happened in it besides memories being learned.
+    #: What happened in it besides memories being learned, and the memories that it happened to, as they are after it.
     events: list[StoredEvent]
+    touched: list[Document]
 
 
 class Loader:
@@ -133,7 +134,7 @@ class Loader:
                     self._on_page(after)
                 self._documents.file.advance(after, seen)
                 self._made()
-            yield Chunk(begun, after, seen, told)
+            yield Chunk(begun, after, seen, told, self._touched(told))
 
     def _learn(self, events: list[tuple[Any, ...]], numbers: Mapping[bytes, int]) -> list[StoredEvent]:
         if not events:
@@ -146,6 +147,11 @@ class Loader:
         self._copier.write(self._documents, stored, stored[0].seq - 1, {})
         return [one for one in stored if one.type != "MemoryLearned"]
 
+    def _touched(self, events: Sequence[StoredEvent]) -> list[Document]:
+        with self._documents.guarded() as db:
+            touched = [event.subject_id for event in events if event.type in MEMORY_EVENTS]
+            return sorted(documents.load(db, touched).values())
+
     def _make(self, target: Target, chunk: Chunk) -> None:
         """Make an index of what the documents learned in a chunk, and of what else was done to memories in it."""
         numbers = sorted(copied.number for copied in self._scopes.values())
@@ -153,9 +159,7 @@ class Loader:
         with target.guarded() as db, target.file.writing():
             self._load_new(target, bounds)
             if chunk.events:
-                touched = [event.subject_id for event in chunk.events if event.type in MEMORY_EVENTS]
-                known = sorted(documents.load(db, touched, "docs").values())
-                target.projection.apply(db, Batch(self._replica.house, chunk.events, [], known))
+                target.projection.apply(db, Batch(self._replica.house, chunk.events, [], chunk.touched))
             target.file.advance(chunk.through, chunk.hash)
 
     def _made(self) -> None:

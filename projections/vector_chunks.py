@@ -66,7 +66,8 @@ def _new_chunk(db: apsw.Connection, place: int, width: int) -> tuple[int, int, i
     chunk = db.last_insert_rowid()
     # Its column is called rowid and is none: the number by which vec0 opens the blob is the real one.
     db.execute(
-        "INSERT INTO vectors_vector_chunks00(_rowid_, rowid, vectors) VALUES (?1, ?1, zeroblob(?2))", (chunk, size * width)
+        "INSERT INTO vectors_vector_chunks00(_rowid_, rowid, vectors) VALUES (?1, ?1, zeroblob(?2))",
+        (chunk, size * width),
     )
     return chunk, 0, size
 
@@ -74,19 +75,16 @@ def _new_chunk(db: apsw.Connection, place: int, width: int) -> tuple[int, int, i
 def _fill(db: apsw.Connection, chunk: int, taken: int, vectors: Sequence[Placed]) -> None:
     """Write the slots that follow the `taken` ones."""
     idents = array("q", map(itemgetter(0), vectors))
-    _write(db, "vectors_vector_chunks00", "vectors", chunk, taken * len(vectors[0].vector), b"".join(map(itemgetter(2), vectors)))
-    _write(db, "vectors_chunks", "rowids", chunk, taken * 8, idents.tobytes())
+    floats = b"".join(map(itemgetter(2), vectors))
+    with db.blob_open("main", "vectors_vector_chunks00", "vectors", chunk, True) as blob:
+        blob.seek(taken * len(vectors[0].vector))
+        blob.write(floats)
+    with db.blob_open("main", "vectors_chunks", "rowids", chunk, True) as blob:
+        blob.seek(taken * idents.itemsize)
+        blob.write(idents.tobytes())
     with db.blob_open("main", "vectors_chunks", "validity", chunk, True) as blob:
         valid = int.from_bytes(blob.read(), "little") | ((1 << len(vectors)) - 1) << taken
         blob.seek(0)
         blob.write(valid.to_bytes(blob.length(), "little"))
-    db.executemany(
-        "INSERT INTO vectors_rowids(rowid, chunk_id, chunk_offset) VALUES (?, ?, ?)",
-        [(ident, chunk, slot) for slot, ident in enumerate(idents, taken)],
-    )
-
-
-def _write(db: apsw.Connection, table: str, column: str, chunk: int, at: int, what: bytes) -> None:
-    with db.blob_open("main", table, column, chunk, True) as blob:
-        blob.seek(at)
-        blob.write(what)
+    slots = [(ident, chunk, slot) for slot, ident in enumerate(idents, taken)]
+    db.executemany("INSERT INTO vectors_rowids(rowid, chunk_id, chunk_offset) VALUES (?, ?, ?)", slots)
