@@ -132,9 +132,6 @@ class Settings(BaseSettings):
     http_trusted_proxy: str | None = Field(
         None, description="address of the proxy that ends TLS, whose X-Forwarded headers are believed"
     )
-    http_names: str = Field(
-        "", description="names besides those of loopback that MCP may be asked under, with commas between; as a proxy's"
-    )
     http_rate: float = Field(200, ge=0, le=1_000_000, description="requests a second that one token may make; 0: any")
     http_max_body_bytes: int = Field(1_048_576, ge=1, le=100_000_000, description="largest body of a request, in bytes")
 

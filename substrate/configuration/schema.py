@@ -64,7 +64,6 @@ PLACES = {
     "doors.tls_cert": "http_tls_cert",
     "doors.tls_key": "http_tls_key",
     "doors.trusted_proxy": "http_trusted_proxy",
-    "doors.names": "http_names",
     "doors.rate": "http_rate",
     "doors.max_body_bytes": "http_max_body_bytes",
     "working_memory.key": "working_key",

@@ -3,6 +3,7 @@
 mcp = McpHttp(entrance)
 app.router.routes.append(Route("/mcp", mcp.asgi))     # a Route, not a Mount: that would answer at /mcp/ only
 async with mcp.running(): …                           # in the lifespan of the app
+mcp.let_go()                                          # when the server is about to stop: clients that listen never leave
 
 The token is judged for every request. A session belongs to the token that began it, and with any other there is no such
 session. `?tools=graph,keyed` shows a client only these of the sets that are configured.
@@ -13,7 +14,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NoReturn
+from urllib.parse import urlsplit
 
+import anyio
 from mcp import types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -47,7 +50,8 @@ class McpHttp:
         self._entrance = entrance
         self._most_bytes = settings.http_max_body_bytes
         self._threads = Threads(settings.pool_size)
-        self._security = TransportSecurityMiddleware(allowed(settings))
+        self._origins = Origins(settings)
+        self._listening: set[anyio.CancelScope] = set()
         self._sessions = StreamableHTTPSessionManager(
             MemoryServer(lambda request: request.scope[GUEST], self._threads),
             json_response=True,
@@ -77,10 +81,34 @@ class McpHttp:
             return
         # The SDK compares this with who began the session.
         user = AuthenticatedUser(AccessToken(token="", client_id=str(guest.agent.credential.token), scopes=[]))
-        await self._sessions.handle_request({**scope, GUEST: guest, "user": user}, passed_on, send)
+        handle = self._listen if request.method == "GET" else self._sessions.handle_request
+        await handle({**scope, GUEST: guest, "user": user}, passed_on, send)
+
+    def let_go(self) -> None:
+        """End the streams of those who listen. To be called in the loop, before the server waits for requests to end."""
+        for one in tuple(self._listening):
+            one.cancel()
+
+    async def _listen(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def told(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        with anyio.CancelScope() as listening:
+            self._listening.add(listening)
+            try:
+                await self._sessions.handle_request(scope, receive, told)
+            finally:
+                self._listening.discard(listening)
+        if listening.cancelled_caught:
+            ended: Message = {"type": "http.response.body", "body": b"", "more_body": False}
+            await (send(ended) if begun else Response(status_code=503)(scope, receive, send))
 
     async def _come_in(self, request: Request) -> Guest:
-        refused = await self._security.validate_request(request, is_post=request.method == "POST")
+        refused = await self._origins.refusal(request)
         if refused is not None:
             raise _Answered(refused)
         kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -136,13 +164,29 @@ class _Answered(Exception):
         super().__init__()
 
 
-def allowed(settings: Settings) -> TransportSecuritySettings:
-    """The names that this server may be asked under, so that no web page reaches it under a name of its own."""
-    named = {*LOOPBACK, settings.http_host, *(one.strip() for one in settings.http_names.split(","))} - {""}
-    hosts = [form for name in sorted(named) for form in (name, f"{name}:*")]
-    return TransportSecuritySettings(
-        allowed_hosts=hosts, allowed_origins=[f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
-    )
+class Origins:
+    """From where requests may come, so that no web page reaches this server under a name of its own.
+
+    A server for this machine only has the names of this machine. One for others has names that it does not know, and
+    then a page may at least ask only the server that it came from.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._remote = settings.http_remote
+        hosts = [form for name in (*LOOPBACK, settings.http_host) for form in (name, f"{name}:*")]
+        origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
+        self._checks = TransportSecurityMiddleware(
+            TransportSecuritySettings(
+                enable_dns_rebinding_protection=not self._remote, allowed_hosts=hosts, allowed_origins=origins
+            )
+        )
+
+    async def refusal(self, request: Request) -> Response | None:
+        """Why a request goes no further; also one whose body is no JSON."""
+        origin = request.headers.get("origin")
+        if self._remote and origin and urlsplit(origin).netloc != request.headers.get("host"):
+            return Response("Invalid Origin header", 403)
+        return await self._checks.validate_request(request, is_post=request.method == "POST")
 
 
 def narrowed(settings: Settings, chosen: str) -> tuple[str, ...]:
