@@ -170,14 +170,3 @@ def test_a_client_that_was_killed_leaves_no_server_behind(home: Home) -> None:
         server.process.stdin.close()
         assert server.process.wait(30) == 0
     assert "last words" in [one.content for one in home.house.kate.list().memories]
-
-
-def test_without_a_token_that_holds_it_does_not_start_and_prints_nothing_for_the_client(home: Home) -> None:
-    for env, options, said in (
-        (home.env, (), b"nobody is logged in"), ({**home.env, "SUBSTRATE_TOKEN": "sub_x"}, (), b"SUBSTRATE_TOKEN: "),
-        (home.as_kate(), ("--tools", "nonsense"), b"nonsense"),
-    ):  # fmt: skip
-        done = subprocess.run([*PROGRAM, "mcp", *options], stdin=subprocess.DEVNULL, capture_output=True, env=env, check=False)  # fmt: skip
-        assert (done.returncode, done.stdout) == (1, b"")
-        assert said in done.stderr
-        assert b"Traceback" not in done.stderr
