@@ -74,7 +74,7 @@ def serving(opened: Runtime, **how: Any) -> Iterator[str]:
     app = Starlette(routes=[Route("/mcp", mcp.asgi)], lifespan=lifespan)
     server = _Server(uvicorn.Config(app, log_config=None), mcp)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = Thread(target=server.run, args=([listening],))
+        thread = Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
