@@ -20,7 +20,7 @@ __all__ = ["app", "run"]
 NOUNS = (
     "lifecycle", "config", "agent", "token", "house", "scope", "learning", "changing", "memory", "recall", "session",
     "files", "reminder", "promotion", "provenance", "retraction", "checkpoint", "stream", "run", "erasure", "operator",
-    "maintenance", "indexes", "transfer",
+    "maintenance", "indexes", "transfer", "mcp",
 )  # fmt: skip
 #: What every command takes, and the program itself does not.
 EVERYWHERE = {annotation.__metadata__[0].default for annotation in COMMON.values()}
