@@ -1,4 +1,4 @@
-"""The app: all routes over one runtime, with what stands before them."""
+"""The app: all routes over one runtime, MCP beside them, and what stands before them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import anyio.to_thread
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.routing import Route
 
 from substrate.doors.http import problems
 from substrate.doors.http.access import Access
@@ -29,10 +30,15 @@ there: forbidden and absent give the same answer. Errors are `application/proble
 
 
 def create_app(runtime: Runtime, settings: Settings | None = None) -> FastAPI:
-    """The HTTP API over a runtime, as an ASGI app. The runtime is not closed with it."""
+    """The HTTP API over a runtime, and MCP at /mcp, as an ASGI app. The runtime is not closed with it.
+
+    Raises `Misconfigured` for sets of tools that there are not.
+    """
     chosen = settings or runtime.settings
     app = _routed()
     app.state.inside = Inside.of(runtime)
+    # A route and not a mount, which would answer below /mcp/ only.
+    app.router.routes.append(Route("/mcp", app.state.inside.mcp.asgi, include_in_schema=False))
     problems.handle(app)
     # The last one added is the first to see a request.
     app.add_middleware(RateLimit, rate=Rate(chosen.http_rate))
@@ -66,8 +72,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     inside: Inside = app.state.inside
     # As many as there are connections: more would only wait for one.
     anyio.to_thread.current_default_thread_limiter().total_tokens = inside.runtime.settings.pool_size
-    yield
-    inside.followers.close()
+    async with inside.mcp.running():
+        yield
+        inside.let_go()
 
 
 def _operation(route: APIRoute) -> str:
