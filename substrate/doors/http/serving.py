@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import threading
@@ -103,12 +104,14 @@ class Server(uvicorn.Server):
 
 def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """How uvicorn serves an app of ours."""
+    # It would write down queries, wherever somebody listens to all loggers; see `access` for ours.
+    logging.getLogger("uvicorn.access").disabled = True
     return uvicorn.Config(
         app,
         host=settings.http_host.strip("[]"),
         port=settings.http_port,
         log_config=None,
-        access_log=False,  # ours says no query
+        access_log=False,
         server_header=False,
         proxy_headers=settings.http_trusted_proxy is not None,
         forwarded_allow_ips=settings.http_trusted_proxy,
