@@ -18,7 +18,7 @@ __all__ = ["app", "run"]
 
 #: The modules whose commands hang on the tree; in the order of the help.
 NOUNS = (
-    "lifecycle", "config", "agent", "token", "house", "scope", "learning", "changing", "memory", "recall", "session",
+    "lifecycle", "serving", "demo", "config", "agent", "token", "house", "scope", "learning", "changing", "memory", "recall", "session",
     "files", "reminder", "promotion", "provenance", "retraction", "checkpoint", "stream", "run", "erasure", "operator",
     "maintenance", "indexes", "transfer",
 )  # fmt: skip

@@ -1,0 +1,153 @@
+"""Serving HTTP and MCP: here until Ctrl-C, or in the background."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from substrate.doors.cli import database, output
+from substrate.doors.cli.command import command
+from substrate.doors.cli.here import Here
+from substrate.doors.cli.tree import SYSTEM, app
+from substrate.errors import ServerUnavailable
+
+if TYPE_CHECKING:
+    from substrate.settings import Settings
+
+Port = Annotated[
+    int | None,
+    typer.Option(min=0, max=65_535, show_default="SUBSTRATE_HTTP_PORT, or else 8420 or any free one",
+                 help="Port to serve HTTP and MCP on; 0 is any free one."),
+]  # fmt: skip
+#: How often the server looks at the size of its log.
+LOOK_AT_LOG = timedelta(minutes=1)
+#: What says who acts and how to answer is for the command that was typed, and not for a server of many.
+NOT_FOR_THE_SERVER = ("TOKEN", "TOKEN_FILE", "AS", "JSON", "YES", "SESSION", "RUN", "HOUSE")
+
+
+@command(app, panel=SYSTEM, examples=["substrate serve", "substrate serve --port 8500", "substrate serve --json"])
+def serve(here: Here, port: Port = None) -> None:
+    """Serve HTTP and MCP on one port, in the foreground, until Ctrl-C or SIGTERM.
+
+    The database is started and brought up to date first, as by `substrate up`. Who comes in is said by the token of each
+    request. The embedded PostgreSQL stays when the server ends.
+    """
+    in_foreground(here, port)
+
+
+def in_foreground(here: Here, port: int | None) -> None:
+    """Be the server of this home until a signal ends it. Raises `ServerUnavailable` if there is one already."""
+    from substrate.doors.cli.background import Background
+    from substrate.doors.http.serving import serve as serve_http
+    from substrate.runtime.runtime import Runtime
+
+    background = Background(here.settings.home)
+    with _ended_by_sigterm(), background.being_the_server() as listening:
+        database.prepare(here)
+        settings = _settings(here, port)
+
+        def ready(address: str) -> None:
+            listening(address)
+            _announce(here, address)
+
+        with Runtime.open(settings=settings) as runtime:
+            runtime.chores.add("log", LOOK_AT_LOG, background.bound_log)
+            serve_http(runtime, settings, ready)
+
+
+def in_background(here: Here, port: int | None) -> bool:
+    """Have a server running that answers; True if it had to be started. Raises `ServerUnavailable`."""
+    from substrate.doors.cli.background import Background
+
+    background = Background(here.settings.home)
+    found, is_new = background.start(_command(here, port), _environment(), here.say)
+    problem = background.ailing(found)
+    if problem is not None:
+        raise ServerUnavailable(f"the server at {found.address} is not well: {problem}; see {found.log}")
+    return is_new
+
+
+def how_to_connect(address: str) -> list[str]:
+    """What to type to come in; the token is whoever's shall come in."""
+    return [
+        "Connect:",
+        "  TOKEN=$(substrate token issue --as ana --show-token)    a token for who shall come in; shown this once",
+        f'  curl -H "Authorization: Bearer $TOKEN" {address}/v1/whoami',
+        f'  MCP over HTTP: {address}/mcp, with the header "Authorization: Bearer $TOKEN"',
+        "  MCP over stdio: the command `substrate mcp --as ana`",
+        "",
+    ]
+
+
+# ------------------------------------------------------------------ how
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """As by Ctrl-C, also before requests are answered and after that: all is closed on the way out."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _announce(here: Here, address: str) -> None:
+    if here.as_json:
+        output.write_json({"address": address, "pid": os.getpid()}, indent=None)
+    else:
+        output.write([f"serving HTTP and MCP at {address} until Ctrl-C", "", *how_to_connect(address)])
+
+
+def _settings(here: Here, port: int | None) -> Settings:
+    """As they are set; a server says what happens, and without a word about the port any other is as good as ours."""
+    settings = here.settings
+    if port is None:
+        port = settings.http_port if "http_port" in settings.model_fields_set else _free(here, settings)
+    return settings.model_copy(update={"http_port": port, "log": settings.log or "text"})
+
+
+def _free(here: Here, settings: Settings) -> int:
+    wanted = settings.http_port
+    if not _is_taken(settings.http_host, wanted):
+        return wanted
+    here.say(f"note: port {wanted} is taken by another program, so any free one is used; SUBSTRATE_HTTP_PORT sets one")
+    return 0
+
+
+def _is_taken(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            # Any other mistake in the address is told by who serves.
+            return error.errno == errno.EADDRINUSE
+    return False
+
+
+def _command(here: Here, port: int | None) -> list[str]:
+    # Without -P, a file of the current folder could take the place of a module.
+    command = [sys.executable, "-P", "-m", "substrate", "serve", "--home", str(here.settings.home.resolve())]
+    if here.configuration.file is not None:
+        command += ["--config", str(here.configuration.file.resolve())]
+    return command if port is None else [*command, "--port", str(port)]
+
+
+def _environment() -> dict[str, str]:
+    without = {f"SUBSTRATE_{name}" for name in NOT_FOR_THE_SERVER}
+    return {name: value for name, value in os.environ.items() if name not in without}
