@@ -106,6 +106,14 @@ def test_the_help_loads_nothing_of_the_world() -> None:
     assert not {"psycopg", "sqlalchemy", "pydantic", "alembic", "apsw", "numpy"} & set(done.stderr.split())
 
 
+@EACH
+def test_each_command_shows_at_least_one_example_of_itself(path: tuple[str, ...]) -> None:
+    heading, *examples = (COMMANDS[path].epilog or "").split("\n\n")
+    assert heading == "Examples:"
+    assert [example for example in examples if example.split()[: len(path) + 1] != ["substrate", *path]] == []
+    assert examples
+
+
 def test_the_examples_of_the_help_are_commands_that_exist_with_options_that_they_take() -> None:
     examples = [line for one in COMMANDS.values() for line in (one.epilog or "").split("\n\n")[1:]]
     assert len(examples) >= 10

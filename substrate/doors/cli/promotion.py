@@ -21,7 +21,7 @@ Ident = Annotated[str, typer.Argument(metavar="PROPOSAL", help="Its id, as `prop
 STATUSES = ("pending", "approved", "declined", "withdrawn", "any")
 
 
-@command(app, panel=SHARE)
+@command(app, panel=SHARE, examples=['substrate propose indent --reason "all need it"'])
 def propose(
     here: Here,
     memory: o.Memory,
@@ -36,7 +36,7 @@ def propose(
     return Answer(made, f"{made.id}  proposed to {to}, {made.status}")
 
 
-@command(app, panel=SHARE)
+@command(app, panel=SHARE, examples=["substrate proposals", "substrate proposals --status any --json"])
 def proposals(here: Here, status: Annotated[str, typer.Option(help=", ".join(STATUSES))] = "pending") -> Answer:
     """List the proposals you made, and those you may decide on."""
     if status not in STATUSES:
@@ -48,7 +48,7 @@ def proposals(here: Here, status: Annotated[str, typer.Option(help=", ".join(STA
     return Answer(found, output.table(["id", "from", "to", "status", "says"], rows, empty="no proposals"))
 
 
-@command(app, panel=SHARE)
+@command(app, panel=SHARE, examples=["substrate approve 018f0000-0000-7000-8000-000000000000"])
 def approve(
     here: Here,
     proposal: Ident,
@@ -62,7 +62,7 @@ def approve(
     return receipt_answer(receipt, "approved")
 
 
-@command(app, panel=SHARE)
+@command(app, panel=SHARE, examples=['substrate decline 018f0000-0000-7000-8000-000000000000 --reason "not for all"'])
 def decline(here: Here, proposal: Ident, reason: o.Reason = None, event_id: o.EventId = None) -> Answer:
     """Say no to a proposal. The private memory is not touched."""
     declined = here.agent.decline_promotion(proposal, reason, event_id=event_id)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from substrate.world.events import Event
 
 
-@command(app, panel=PROVENANCE)
+@command(app, panel=PROVENANCE, examples=["substrate stream --after 40", "substrate stream --follow --json"])
 def stream(
     here: Here,
     after: Annotated[str, typer.Option(metavar="POSITION", help="Begin after this seq or position.")] = "0",
