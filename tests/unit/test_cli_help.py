@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 from substrate.doors.cli import main
-from substrate.doors.cli.program import app
+from substrate.doors.cli.program import NOUNS, app
 from substrate.world.model import CATEGORIES, KINDS, STATUSES, TIERS
 
 
@@ -104,6 +104,27 @@ def test_the_help_loads_nothing_of_the_world() -> None:
     code = "import sys; from substrate.doors.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert not {"psycopg", "sqlalchemy", "pydantic", "alembic", "apsw", "numpy"} & set(done.stderr.split())
+
+
+@EACH
+def test_each_command_is_found_by_its_first_word_where_the_program_looks_for_it(path: tuple[str, ...]) -> None:
+    module = COMMANDS[path].callback.__module__.rpartition(".")[2]
+    assert path[0] in NOUNS[module].split()
+
+
+def test_one_command_loads_its_own_module_and_an_unknown_word_all() -> None:
+    code = (
+        "import sys; from substrate.doors.cli import program; program.load(sys.argv[1]);"
+        "print(*[one for one in program.NOUNS if f'substrate.doors.cli.{one}' in sys.modules])"
+    )
+
+    def loaded(word: str) -> set[str]:
+        done = subprocess.run([sys.executable, "-c", code, word], check=True, capture_output=True, text=True)
+        return set(done.stdout.split())
+
+    assert loaded("version") == {"lifecycle", "serving"}
+    assert {"scope", "erasure"} <= loaded("retention")
+    assert loaded("vresion") == set(NOUNS)
 
 
 @EACH
