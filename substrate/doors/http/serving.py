@@ -1,0 +1,137 @@
+"""Serving over HTTP, in the foreground: on this machine only, unless it is told otherwise, and then not in the clear."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from substrate.doors.http.app import create_app
+from substrate.doors.http.hosts import is_loopback
+from substrate.errors import Misconfigured, Unavailable
+from substrate.runtime.runtime import Runtime
+from substrate.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+#: Seconds that requests have to end when the server is asked to stop.
+GRACE = 10
+#: Connections that may wait to be accepted.
+BACKLOG = 1_024
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def serve(runtime: Runtime, settings: Settings | None = None, on_ready: Callable[[str], None] | None = None) -> None:
+    """Serve until SIGTERM or SIGINT, and return when all that was under way has ended. The runtime stays open.
+
+    `on_ready` gets the address (`http://127.0.0.1:8420`) once requests are answered there; port 0 is any free one.
+    Raises `Misconfigured` for an address that may not be served, `Unavailable` for one that is taken.
+    """
+    chosen = settings or runtime.settings
+    check_address(chosen)
+    app = create_app(runtime, chosen)
+    with _listening(chosen) as listener:
+        server = Server(app, configuration(app, chosen), on_ready)
+        server.run(sockets=[listener])
+    if server.failed:
+        raise Unavailable("the server could not be started; its log says why")
+
+
+def check_address(settings: Settings) -> None:
+    """Raises `Misconfigured` unless the address is this machine's own, or both allowed and protected."""
+    if (settings.http_tls_cert is None) != (settings.http_tls_key is None):
+        raise Misconfigured("TLS takes both: set SUBSTRATE_HTTP_TLS_CERT and SUBSTRATE_HTTP_TLS_KEY")
+    if is_loopback(settings.http_host):
+        return
+    if not settings.http_remote:
+        raise Misconfigured(
+            f"{settings.http_host} can be reached by others; set SUBSTRATE_HTTP_REMOTE=true if that is meant,"
+            " or SUBSTRATE_HTTP_HOST=127.0.0.1"
+        )
+    if settings.http_tls_cert is None and settings.http_trusted_proxy is None:
+        raise Misconfigured(
+            f"tokens would be sent to {settings.http_host} in the clear; set SUBSTRATE_HTTP_TLS_CERT and"
+            " SUBSTRATE_HTTP_TLS_KEY, or SUBSTRATE_HTTP_TRUSTED_PROXY to the address of the proxy that ends TLS"
+        )
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, with an end that lets readers of the stream go first, and that leaves the process to its owner."""
+
+    def __init__(self, app: FastAPI, config: uvicorn.Config, on_ready: Callable[[str], None] | None) -> None:
+        super().__init__(config)
+        self._app = app
+        self._on_ready = on_ready
+        self.failed = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.should_exit:
+            self.failed = True
+        elif self._on_ready is not None:
+            self._on_ready(self._address())
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Else their requests would never end, and the server would wait out its grace.
+        self._app.state.inside.followers.close()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at a signal, and not die of it afterwards: whoever opened the runtime closes it."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _address(self) -> str:
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        scheme = "https" if self.config.is_ssl else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """How uvicorn serves an app of ours."""
+    return uvicorn.Config(
+        app,
+        host=settings.http_host.strip("[]"),
+        port=settings.http_port,
+        log_config=None,
+        access_log=False,  # ours says no query
+        server_header=False,
+        proxy_headers=settings.http_trusted_proxy is not None,
+        forwarded_allow_ips=settings.http_trusted_proxy,
+        ssl_certfile=settings.http_tls_cert,
+        ssl_keyfile=settings.http_tls_key,
+        timeout_graceful_shutdown=GRACE,
+        ws="none",
+        backlog=BACKLOG,
+    )
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """The socket, bound before anything else: an address that is taken is said at once."""
+    try:
+        family, *_, address = socket.getaddrinfo(
+            settings.http_host.strip("[]"), settings.http_port, type=socket.SOCK_STREAM
+        )[0]
+        listener = socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot listen on {settings.http_host}:{settings.http_port}: {error.strerror};"
+            " set SUBSTRATE_HTTP_PORT to another one, or to 0 for any"
+        ) from None
+    with listener:
+        yield listener

@@ -1,0 +1,66 @@
+"""A real server on loopback, in a thread, and clients of it: what the tests of HTTP run on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import httpx
+
+from substrate.doors.http.app import create_app
+from substrate.doors.http.serving import Server, configuration
+from substrate.runtime.runtime import Runtime
+from substrate.settings import Settings
+from tests.hosts import runtime
+from tests.servers import DatabaseUrls
+
+#: Nothing here is to wait for ever.
+TIMEOUT = 20.0
+
+
+class Served(NamedTuple):
+    """A server, the runtime behind it, and the tokens of three who live in a house."""
+
+    url: str
+    runtime: Runtime
+    house: UUID
+    owner: str
+    kate: str
+    leo: str
+
+    def client(self, token: str | None) -> httpx.Client:
+        """Someone who asks with a token, or without."""
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=TIMEOUT)
+
+
+@contextmanager
+def served(urls: DatabaseUrls, home: Path, **settings: Any) -> Iterator[Served]:
+    """A server on a house with an owner, kate and leo."""
+    with runtime(urls, home, follow=True, http_port=0, **{"http_rate": 0, **settings}) as opened:
+        founded = opened.world.found_house("home", "ana")
+        owner = founded.owner
+        kate, leo = (owner.issue_token(owner.create_agent(name)) for name in ("kate", "leo"))
+        with serving(opened, opened.settings) as url:
+            yield Served(url, opened, founded.house.id, founded.token, kate, leo)
+
+
+@contextmanager
+def serving(opened: Runtime, settings: Settings) -> Iterator[str]:
+    """The address of a server that runs in a thread until the block ends."""
+    app = create_app(opened, settings)
+    ready: Queue[str] = Queue()
+    server = Server(app, configuration(app, settings), ready.put)
+    thread = threading.Thread(target=server.run, name="http", daemon=True)
+    thread.start()
+    try:
+        yield ready.get(timeout=TIMEOUT)
+    finally:
+        server.should_exit = True
+        thread.join(TIMEOUT)
+        assert not thread.is_alive()
