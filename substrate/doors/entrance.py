@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from substrate.errors import IndexUnavailable
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.runtime import Runtime
 from substrate.world.credential import Credential
@@ -30,5 +31,14 @@ class Entrance:
             return known
         # Outside the lock: to host somebody may build an index, and others come in meanwhile. Hosting twice is harmless.
         hosted = self.runtime.agent(token)
+        _wait_for_indexes(hosted)
         with self._lock:
             return self._hosted.setdefault(who, hosted)
+
+
+def _wait_for_indexes(agent: HostedAgent) -> None:
+    """Who comes in for the first time waits until there is something to recall from, so that its first question is answered."""
+    try:
+        agent.catch_up()
+    except IndexUnavailable:
+        pass  # all else can be done meanwhile, and recall itself says what it lacks

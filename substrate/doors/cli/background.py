@@ -4,7 +4,7 @@
     starting      locked while somebody starts or stops the server
     looking       locked for a moment by who takes or reads the next two, so that they are always of one server
     alive         locked by the server as long as it lives: a process id may be another's by now, a lock cannot
-    server.json   what the server says of itself; gone when it has ended as it should
+    server.json   what the server says of itself: who, since when, where, and at last that it ends
     server.log    what it and the libraries in it print, and before that server.log.1
 """
 
@@ -19,7 +19,7 @@ import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -40,11 +40,14 @@ ANSWER_SECONDS = 5.0
 LARGEST_LOG = 5_000_000
 
 
+State = Literal["stopped", "starting", "serving", "stopping", "crashed"]
+
+
 @dataclass(frozen=True, slots=True)
 class Serving:
     """What can be seen of the server without asking it. `crashed`: it ended without saying so."""
 
-    state: Literal["stopped", "starting", "serving", "crashed"]
+    state: State
     log: Path
     pid: int | None = None
     address: str | None = None
@@ -52,7 +55,8 @@ class Serving:
 
     @property
     def running(self) -> bool:
-        return self.state in ("starting", "serving")
+        """Its process is there, whatever it is at."""
+        return self.state in ("starting", "serving", "stopping")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,12 @@ class Said:
     pid: int
     since: str
     address: str | None = None
+    ends: bool = False
+
+    def state(self, *, is_alive: bool) -> State:
+        if not is_alive:
+            return "stopped" if self.ends else "crashed"
+        return "stopping" if self.ends else "serving" if self.address else "starting"
 
 
 class Background:
@@ -82,9 +92,9 @@ class Background:
             said = self._said()
         if said is None:
             return Serving("starting" if is_alive else "stopped", self.log)
-        state: Literal["crashed", "serving", "starting"] = (
-            "crashed" if not is_alive else "serving" if said.address else "starting"
-        )
+        state = said.state(is_alive=is_alive)
+        if state == "stopped":
+            return Serving(state, self.log)
         return Serving(state, self.log, said.pid, said.address, datetime.fromisoformat(said.since))
 
     def start(
@@ -97,7 +107,9 @@ class Background:
         self._make_folder()
         waiting = Waiting(say)
         with locked(self._folder / "starting", waiting):
-            if self.status().running:
+            while (now := self.status()).state == "stopping":
+                waiting("the server of before is ending")
+            if now.running:
                 return self._listening(waiting, None), False
             self._file.unlink(missing_ok=True)
             began = self._make_room()
@@ -136,19 +148,18 @@ class Background:
     def being_the_server(self) -> Iterator[Callable[[str], None]]:
         """Be the server of this home until the end of the block; yields what to tell the address. Raises `ServerUnavailable`."""
         self._make_folder()
+        # Never closed by us: the lock is there until the process is gone, and who waits for its end waits for that.
         alive = os.open(self._folder / "alive", os.O_RDWR | os.O_CREAT, 0o600)
+        said = Said(os.getpid(), datetime.now(UTC).isoformat())
+        with locked(self._folder / "looking", Waiting(None)):
+            if not try_lock(alive):
+                os.close(alive)
+                raise self._taken()
+            self._write(said)
         try:
-            said = Said(os.getpid(), datetime.now(UTC).isoformat())
-            with locked(self._folder / "looking", Waiting(None)):
-                if not try_lock(alive):
-                    raise self._taken()
-                self._write(said)
-            try:
-                yield lambda address: self._write(Said(said.pid, said.since, address))
-            finally:
-                self._file.unlink(missing_ok=True)
+            yield lambda address: self._write(replace(said, address=address))
         finally:
-            os.close(alive)
+            self._write(replace(said, ends=True))
 
     def bound_log(self) -> None:
         """Keep the log from growing without end, where this process writes it."""
@@ -214,6 +225,8 @@ class Background:
             if ended is not None and not now.running and select.select([ended], [], [], 0)[0]:
                 said = self.log.read_bytes()[began:].decode(errors="replace").splitlines()[-15:]
                 raise ServerUnavailable("\n".join(["the server ended while starting; it said:", *said]))
+            if ended is None and not now.running:
+                raise ServerUnavailable("the server that was starting has ended; repeat this")
             if waiting.seconds > PATIENCE:
                 raise ServerUnavailable(f"the server did not come to listen within {PATIENCE:g} s; see {self.log}")
             waiting("the server is starting")

@@ -58,7 +58,7 @@ def up(
     found = state.look(here)
     if found.problem is not None:
         raise found.problem
-    connecting = serving.how_to_connect(found.server.address) if found.server.address else []
+    connecting = serving.how_to_connect(here, found.server.address) if found.server.address else []
     steps = NEXT_STEPS if found.houses else FIRST_STEPS
     return Answer({**found.data(), "started": is_new}, [*found.shown(), "", *connecting, steps])
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -69,6 +70,8 @@ def in_background(here: Here, port: int | None) -> bool:
     from substrate.doors.cli.background import Background
 
     background = Background(here.settings.home)
+    if not background.status().running:
+        port = _port(here, port)  # decided here, where a note is heard
     found, is_new = background.start(_command(here, port), _environment(), here.say)
     problem = background.ailing(found)
     if problem is not None:
@@ -76,19 +79,27 @@ def in_background(here: Here, port: int | None) -> bool:
     return is_new
 
 
-def how_to_connect(address: str) -> list[str]:
-    """What to type to come in; the token is whoever's shall come in."""
+def how_to_connect(here: Here, address: str) -> list[str]:
+    """What to type to come in as who is in use here, or will be."""
+    current = here.credentials.current
+    who = "ana" if current is None else current.name
     return [
         "Connect:",
-        "  TOKEN=$(substrate token issue --as ana --show-token)    a token for who shall come in; shown this once",
+        f"  TOKEN=$(substrate token issue --as {who} --show-token)",
         f'  curl -H "Authorization: Bearer $TOKEN" {address}/v1/whoami',
         f'  MCP over HTTP: {address}/mcp, with the header "Authorization: Bearer $TOKEN"',
-        "  MCP over stdio: the command `substrate mcp --as ana`",
+        f"  MCP over stdio: the command `{_program()} mcp --as {who}`",
         "",
     ]
 
 
 # ------------------------------------------------------------------ how
+
+
+def _program() -> str:
+    """This program as a client that starts it from elsewhere must call it."""
+    beside = Path(sys.executable).with_name("substrate")
+    return str(beside) if beside.exists() else "substrate"
 
 
 @contextmanager
@@ -109,20 +120,21 @@ def _announce(here: Here, address: str) -> None:
     if here.as_json:
         output.write_json({"address": address, "pid": os.getpid()}, indent=None)
     else:
-        output.write([f"serving HTTP and MCP at {address} until Ctrl-C", "", *how_to_connect(address)])
+        output.write([f"serving HTTP and MCP at {address} until Ctrl-C", "", *how_to_connect(here, address)])
 
 
 def _settings(here: Here, port: int | None) -> Settings:
-    """As they are set; a server says what happens, and without a word about the port any other is as good as ours."""
+    """As they are set, and with logs: a server says what happens."""
     settings = here.settings
-    if port is None:
-        port = settings.http_port if "http_port" in settings.model_fields_set else _free(here, settings)
-    return settings.model_copy(update={"http_port": port, "log": settings.log or "text"})
+    return settings.model_copy(update={"http_port": _port(here, port), "log": settings.log or "text"})
 
 
-def _free(here: Here, settings: Settings) -> int:
-    wanted = settings.http_port
-    if not _is_taken(settings.http_host, wanted):
+def _port(here: Here, given: int | None) -> int:
+    """The one that is given or set; else ours, or where another program has that one, any."""
+    settings = here.settings
+    wanted = settings.http_port if given is None else given
+    is_meant = given is not None or "http_port" in settings.model_fields_set
+    if is_meant or not _is_taken(settings.http_host, wanted):
         return wanted
     here.say(f"note: port {wanted} is taken by another program, so any free one is used; SUBSTRATE_HTTP_PORT sets one")
     return 0

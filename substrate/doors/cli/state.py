@@ -118,7 +118,7 @@ def _server(seen: Serving) -> str:
             return _of_process(f"{seen.address}, since {output.when(seen.since)}", seen.pid)
         case "crashed":
             return f"it ended unexpectedly; process {seen.pid}, started {output.when(seen.since)}; see {seen.log}"
-    return _of_process({"starting": "starting", "stopped": "not running"}[seen.state], seen.pid)
+    return _of_process("not running" if seen.state == "stopped" else seen.state, seen.pid)
 
 
 def _of_process(what: str, pid: int | None) -> str:
