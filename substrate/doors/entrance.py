@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 from substrate.errors import IndexUnavailable
@@ -38,7 +39,6 @@ class Entrance:
 
 def _wait_for_indexes(agent: HostedAgent) -> None:
     """Who comes in for the first time waits until there is something to recall from, so that its first question is answered."""
-    try:
+    # All else can be done meanwhile, and recall itself says what it lacks.
+    with contextlib.suppress(IndexUnavailable):
         agent.catch_up()
-    except IndexUnavailable:
-        pass  # all else can be done meanwhile, and recall itself says what it lacks

@@ -150,14 +150,43 @@ class Reading(Remembering):
         found = [memory_of(row) for row in rows[:limit]]
         return Page(found, _cursor(found[-1]) if len(rows) > limit else None)
 
-    def links(self, memory: UUID | str) -> Sequence[Link]:
-        """The links from and to a memory whose other end one may read too."""
-        ident = self._current(memory).id
+    def get_many(self, memories: Iterable[UUID]) -> Sequence[Memory]:
+        """Those of these memories that one may read, as they are now, in one look-up; the rest is left out."""
+        return self._memories("m.id = ANY (%s)", list(memories))
+
+    def get_by_keys(self, keys: Iterable[str], *, scope: ScopeRef) -> dict[str, Memory]:
+        """The active memories of a scope that have these keys, by key, in one look-up; the rest is left out."""
+        wanted = [_text(key, "key") for key in keys]
+        found = self._memories(
+            "m.key = ANY (%s) AND m.parent_id = %s AND m.status = 'active'", wanted, self._scope_id(scope)
+        )
+        return {one.key: one for one in found if one.key is not None}
+
+    def _memories(self, where: str, wanted: Sequence[object], *more: object) -> Sequence[Memory]:
+        if not wanted:
+            return []
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT house_id, from_id, relation, to_id, weight FROM links WHERE from_id = %s OR to_id = %s"
+                f"SELECT {MEMORY_COLUMNS} FROM memories m WHERE {where}"
+                " AND m.parent_id = ANY (ARRAY(SELECT scope_id FROM my_rights(%s, %s) WHERE rights & 1 = 1))",
+                (wanted, *more, self._credential.principal, self._credential.token),
+            ).fetchall()
+        return [memory_of(row) for row in rows]
+
+    def links(self, memory: UUID | str) -> Sequence[Link]:
+        """The links from and to a memory whose other end one may read too."""
+        return self.links_of([self._current(memory).id])
+
+    def links_of(self, memories: Iterable[UUID]) -> Sequence[Link]:
+        """The links from and to any of these memories, in one look-up: those whose both ends one may read."""
+        idents = list(memories)
+        if not idents:
+            return []
+        with self._reading() as connection:
+            rows = connection.execute(
+                "SELECT house_id, from_id, relation, to_id, weight FROM links WHERE from_id = ANY (%s) OR to_id = ANY (%s)"
                 " ORDER BY from_id, relation, to_id",
-                (ident, ident),
+                (idents, idents),
             ).fetchall()
         return [Link(**dict(zip(Link.model_fields, row, strict=True))) for row in rows]
 

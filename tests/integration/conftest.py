@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from substrate.runtime.runtime import Runtime
 from substrate.world.world import World
+from tests.conftest import FreshDatabase
+from tests.hosts import runtime
 from tests.residents import House
 from tests.servers import DatabaseUrls
 from tests.shell import Shell, in_a_clean_environment
+from tests.toolboxes import Boxes
 
 
 @pytest.fixture
@@ -34,3 +39,15 @@ def shell(stranger: Shell) -> Shell:
     stranger("room", "create", "kitchen")
     stranger("agent", "create", "bob", "--room", "kitchen")
     return stranger
+
+
+@pytest.fixture(scope="module")
+def shared_runtime(fresh_database: FreshDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    """A runtime that the tests of a module share, each with a house of its own."""
+    with fresh_database() as urls, runtime(urls, tmp_path_factory.mktemp("home")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def boxes(shared_runtime: Runtime) -> Boxes:
+    return Boxes.of_a_new_house(shared_runtime)

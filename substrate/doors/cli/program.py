@@ -45,6 +45,7 @@ NOUNS = {
     "maintenance": "maintenance",
     "indexes": "rebuild doctor reembed dead-letters",
     "transfer": "export import-house",
+    "mcp": "mcp mcp-config",
 }
 #: What every command takes, and the program itself does not.
 EVERYWHERE = {annotation.__metadata__[0].default for annotation in COMMON.values()}

@@ -32,6 +32,7 @@ from substrate.doors.mcp.gate import Refusal, admitted
 from substrate.doors.mcp.guest import Guest
 from substrate.doors.mcp.server import MemoryServer
 from substrate.doors.mcp.threads import Threads
+from substrate.doors.tools.sets import tools_of
 from substrate.errors import InvalidInput, NotAuthenticated, SubstrateError
 from substrate.settings import Settings
 
@@ -43,10 +44,14 @@ GUEST = "substrate.guest"
 
 
 class McpHttp:
-    """The ASGI application, and the sessions behind it. To be used with one lifespan only."""
+    """The ASGI application, and the sessions behind it. To be used with one lifespan only.
+
+    Raises `Misconfigured` for sets of tools that there are not.
+    """
 
     def __init__(self, entrance: Entrance, *, most_sessions: int = MOST_SESSIONS, idle: float = IDLE) -> None:
         settings = entrance.runtime.settings
+        tools_of(settings.tool_sets)  # a mistake is told to who starts the server, not to the first client
         self._entrance = entrance
         self._most_bytes = settings.http_max_body_bytes
         self._threads = Threads(settings.pool_size)

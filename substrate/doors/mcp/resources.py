@@ -17,6 +17,7 @@ from pydantic import AnyUrl
 
 from substrate.doors.cli.output import plain
 from substrate.doors.mcp.guest import Guest
+from substrate.doors.tools.shown import Names, reasons
 from substrate.errors import NotFound
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.conversation.fence import Fence, one_line
@@ -61,7 +62,7 @@ def changes(agent: HostedAgent) -> str:
 
 def memory(agent: HostedAgent, ident: str) -> str:
     """A memory with its provenance. Raises `NotFound`, also for what cannot be an id."""
-    return _document({"memory": agent.get(ident), "why": agent.why(ident)})
+    return _document(reasons(agent.why(ident), Names(agent)))
 
 
 PLACES = {

@@ -22,6 +22,7 @@ from substrate.doors.mcp.gate import Refusal, admitted
 from substrate.doors.mcp.guest import Guest
 from substrate.doors.mcp.server import MemoryServer
 from substrate.doors.mcp.threads import Threads
+from substrate.doors.tools.toolbox import Toolbox
 from substrate.runtime.runtime import Runtime
 
 # Nothing here is left to a thread: one that waits for input would keep the process from ending when it is asked to. What
@@ -34,12 +35,12 @@ Outgoing = MemoryObjectReceiveStream[SessionMessage]
 
 
 def serve_stdio(runtime: Runtime, token: str, sets: tuple[str, ...] | None = None) -> None:
-    """Serve until the client closes our input, or the process is asked to end. Raises `NotAuthenticated` at once.
+    """Serve until the client closes our input, or the process is asked to end. Raises `NotAuthenticated` and `Misconfigured` at once.
 
     The token is judged for every request: one that was revoked meanwhile gets errors from then on.
     """
     entrance = Entrance(runtime)
-    Guest.of(entrance, token)
+    Toolbox(Guest.of(entrance, token).agent, sets)
     server = MemoryServer(lambda _: Guest.of(entrance, token, sets), Threads(runtime.settings.pool_size))
     with _own_descriptors() as (read_from, write_to):
         lines = Lines(read_from, runtime.settings.http_max_body_bytes)
