@@ -47,18 +47,18 @@ def test_a_new_user_comes_from_nothing_to_an_answer_and_back(
             assert "substrate up" in before.out
             assert not home.exists()
 
-            first = shell("up")
+            first = shell("up", "--no-serve")
             assert "substrate house create home --owner ana" in first
             shell("house", "create", "home", "--owner", "ana")
             shell("remember", "Ana likes tea", "--key", "tea")
             assert "Ana likes tea" in shell("why", "tea")
-            assert "whoami" in shell("up")
+            assert "whoami" in shell("up", "--no-serve")
             status = shell.json("status")
-            assert status["server"]["state"] == "ready"
+            assert (status["database"]["state"], status["server"]["state"]) == ("ready", "stopped")
             assert [house["name"] for house in status["houses"]] == ["home"]
 
-            assert shell.json("down") == {"stopped": True}
-            assert shell.json("down") == {"stopped": False}
+            assert shell.json("down") == {"stopped": True, "server": False, "database": True}
+            assert shell.json("down") == {"stopped": False, "server": False, "database": False}
             # The first command that needs it starts it again.
             assert shell.json("get", "tea")["content"] == "Ana likes tea"
         finally:
@@ -75,7 +75,7 @@ def test_up_on_a_given_server_migrates_as_the_owner_and_says_so_if_it_cannot(clu
         assert stranger.fails("migrate") == "invalid_input"
         assert stranger.fails("down") == "invalid_input"
         stranger.on(empty)
-        assert "substrate house create" in stranger("up")
+        assert "substrate house create" in stranger("up", "--no-serve")
         assert stranger.json("status")["usable"] is True
         assert stranger.fails("migrate", "--to", "9999") == "invalid_input"
         assert stranger.fails("migrate", "--to", "base", "--down") == "invalid_input"

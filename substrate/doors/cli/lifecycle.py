@@ -54,10 +54,11 @@ def up(
         serving.in_foreground(here, port)
         return None
     database.prepare(here)
-    is_new = not no_serve and serving.in_background(here, port)
-    found = state.look(here)
+    found, is_new = state.look(here), False
     if found.problem is not None:
         raise found.problem
+    if not no_serve:
+        found.server, is_new = serving.in_background(here, port)
     connecting = serving.how_to_connect(here, found.server.address) if found.server.address else []
     steps = NEXT_STEPS if found.houses else FIRST_STEPS
     return Answer({**found.data(), "started": is_new}, [*found.shown(), "", *connecting, steps])

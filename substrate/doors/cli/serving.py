@@ -22,6 +22,7 @@ from substrate.doors.cli.tree import SYSTEM, app
 from substrate.errors import ServerUnavailable
 
 if TYPE_CHECKING:
+    from substrate.doors.cli.background import Serving
     from substrate.settings import Settings
 
 Port = Annotated[
@@ -65,7 +66,7 @@ def in_foreground(here: Here, port: int | None) -> None:
             serve_http(runtime, settings, ready)
 
 
-def in_background(here: Here, port: int | None) -> bool:
+def in_background(here: Here, port: int | None) -> tuple[Serving, bool]:
     """Have a server running that answers; True if it had to be started. Raises `ServerUnavailable`."""
     from substrate.doors.cli.background import Background
 
@@ -76,7 +77,7 @@ def in_background(here: Here, port: int | None) -> bool:
     problem = background.ailing(found)
     if problem is not None:
         raise ServerUnavailable(f"the server at {found.address} is not well: {problem}; see {found.log}")
-    return is_new
+    return found, is_new
 
 
 def how_to_connect(here: Here, address: str) -> list[str]:
