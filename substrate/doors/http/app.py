@@ -1,4 +1,4 @@
-"""The app: all routes over one runtime, with what stands before them."""
+"""The app: all routes over one runtime, MCP beside them, and what stands before them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import anyio.to_thread
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.routing import Route
 
 from substrate.doors.http import problems
 from substrate.doors.http.access import Access
@@ -29,24 +30,39 @@ there: forbidden and absent give the same answer. Errors are `application/proble
 
 
 def create_app(runtime: Runtime, settings: Settings | None = None) -> FastAPI:
-    """The HTTP API over a runtime, as an ASGI app. The runtime is not closed with it."""
+    """The HTTP API over a runtime, and MCP at /mcp, as an ASGI app. The runtime is not closed with it.
+
+    Raises `Misconfigured` for sets of tools that there are not.
+    """
     chosen = settings or runtime.settings
-    app = FastAPI(
-        title="substrate", version=version("substrate-memory"), description=ABOUT, lifespan=_lifespan,
-        docs_url=None, redoc_url=None, generate_unique_id_function=_operation, responses=problems.documented(),
-    )  # fmt: skip
+    app = _routed()
     app.state.inside = Inside.of(runtime)
+    # A route and not a mount, which would answer below /mcp/ only.
+    app.router.routes.append(Route("/mcp", app.state.inside.mcp.asgi, include_in_schema=False))
     problems.handle(app)
-    for router in V1:
-        app.include_router(router, prefix="/v1")
-    for router in ROOT:
-        app.include_router(router)
     # The last one added is the first to see a request.
     app.add_middleware(RateLimit, rate=Rate(chosen.http_rate))
     app.add_middleware(BodyLimit, most=chosen.http_max_body_bytes)
     if is_loopback(chosen.http_host):
         app.add_middleware(LocalNames, host=chosen.http_host)
     app.add_middleware(Access)
+    return app
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document, for who wants it without a server."""
+    return _routed().openapi()
+
+
+def _routed() -> FastAPI:
+    app = FastAPI(
+        title="substrate", version=version("substrate-memory"), description=ABOUT, lifespan=_lifespan,
+        docs_url=None, redoc_url=None, generate_unique_id_function=_operation, responses=problems.documented(),
+    )  # fmt: skip
+    for router in V1:
+        app.include_router(router, prefix="/v1")
+    for router in ROOT:
+        app.include_router(router)
     app.openapi = _documented(app, app.openapi)  # type: ignore[method-assign]
     return app
 
@@ -56,8 +72,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     inside: Inside = app.state.inside
     # As many as there are connections: more would only wait for one.
     anyio.to_thread.current_default_thread_limiter().total_tokens = inside.runtime.settings.pool_size
-    yield
-    inside.followers.close()
+    async with inside.mcp.running():
+        yield
+        inside.let_go()
 
 
 def _operation(route: APIRoute) -> str:
@@ -68,7 +85,7 @@ def _operation(route: APIRoute) -> str:
 def _documented(app: FastAPI, made: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
     """The OpenAPI document, with the schema that all problems refer to."""
 
-    def document() -> dict[str, Any]:
+    def with_problems() -> dict[str, Any]:
         if app.openapi_schema is None:
             found = made()
             schema = problems.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -77,4 +94,4 @@ def _documented(app: FastAPI, made: Callable[[], dict[str, Any]]) -> Callable[[]
             schemas["Problem"] = schema
         return made()
 
-    return document
+    return with_problems

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from fastapi import Depends, Header, Response
 
-from substrate.errors import InvalidInput
-
-_TAG = re.compile(r'"([0-9]{1,18})"')
+IfMatch = Annotated[
+    str | None,
+    Header(
+        pattern=r'^(\*|"[0-9]{1,18}")$',
+        description='The version that is expected, as in `ETag`: `"3"`; another is a 412.',
+    ),
+]
+IfNoneMatch = Annotated[
+    str | None, Header(description="The version that is known already; if it is still that one, the answer is a 304.")
+]
 
 
 def tag(version: int) -> str:
     return f'"{version}"'
 
 
-async def expected_version(
-    if_match: Annotated[
-        str | None, Header(description='The version that is expected, as in `ETag`: `"3"`; another is a 412.')
-    ] = None,
-) -> int | None:
-    """The version that the caller expects. Raises `InvalidInput` for what is no version of ours."""
-    if if_match is None or if_match.strip() == "*":
-        return None
-    found = _TAG.fullmatch(if_match.strip())
-    if found is None:
-        raise InvalidInput('If-Match: give one version in quotes, as `ETag` has it: "3"')
-    return int(found[1])
+async def expected_version(if_match: IfMatch = None) -> int | None:
+    """The version that the caller expects, if it is one and not any."""
+    return None if if_match is None or if_match == "*" else int(if_match.strip('"'))
 
 
 ExpectedVersion = Annotated[int | None, Depends(expected_version)]
-IfNoneMatch = Annotated[
-    str | None, Header(description="The version that is known already; if it is still that one, the answer is a 304.")
-]
 
 
 def unchanged(version: int, if_none_match: str | None) -> Response | None:

@@ -8,6 +8,7 @@ from substrate.doors.entrance import Entrance
 from substrate.doors.http.following import Followers
 from substrate.doors.http.rebuilding import Rebuilds
 from substrate.doors.http.run_handles import RunHandles
+from substrate.doors.mcp.http import McpHttp
 from substrate.runtime.runtime import Runtime
 
 
@@ -18,9 +19,17 @@ class Inside:
     runtime: Runtime
     entrance: Entrance
     followers: Followers
+    mcp: McpHttp
     rebuilds: Rebuilds = field(default_factory=Rebuilds)
     runs: RunHandles = field(default_factory=RunHandles)
 
     @classmethod
     def of(cls, runtime: Runtime) -> Inside:
-        return cls(runtime, Entrance(runtime), Followers(runtime))
+        """Raises `Misconfigured` for sets of tools that there are not."""
+        entrance = Entrance(runtime)
+        return cls(runtime, entrance, Followers(runtime), McpHttp(entrance))
+
+    def let_go(self) -> None:
+        """The server is about to stop: those who listen would never leave by themselves."""
+        self.followers.close()
+        self.mcp.let_go()

@@ -62,7 +62,7 @@ def check_address(settings: Settings) -> None:
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, with an end that lets readers of the stream go first, and that leaves the process to its owner."""
+    """Uvicorn, with an end that lets those who listen go first, and that leaves the process to its owner."""
 
     def __init__(self, app: FastAPI, config: uvicorn.Config, on_ready: Callable[[str], None] | None) -> None:
         super().__init__(config)
@@ -79,7 +79,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Else their requests would never end, and the server would wait out its grace.
-        self._app.state.inside.followers.close()
+        self._app.state.inside.let_go()
         await super().shutdown(sockets)
 
     @contextmanager

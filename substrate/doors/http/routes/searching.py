@@ -12,7 +12,7 @@ from pydantic import Field
 from projections.answer import Answer, Header, HotLine, Origin
 from projections.ranking import Mode
 from projections.recall import MOST_HEADERS, MOST_HOPS, MOST_RESULTS
-from substrate.doors.http.authentication import Caller
+from substrate.doors.http.authentication import Caller, Served
 from substrate.doors.http.bodies import Body, router
 from substrate.doors.http.problems import documented
 from substrate.doors.http.routes.links import NeighbourShown
@@ -121,8 +121,11 @@ class HotIndex(Shown):
 
 
 @searching.post("/search", response_model=SearchAnswer, response_model_exclude_defaults=True, responses=documented(409))
-def search(agent: Caller, body: Search) -> Answer:
+def search(agent: Caller, served: Served, body: Search) -> Answer:
     """Recall: your own memories, your rooms' and the house's at once, best first, from the index of this server."""
+    if body.at_least is not None and body.at_least > served.runtime.resident(agent.house).indexes.head:
+        # Not heard of here yet; or nowhere, and then nobody needs to wait for it.
+        agent.read_stream(body.at_least, 1)
     given = {name: getattr(body, name) for name in body.model_fields_set - {"query"}}
     if body.status == "any":
         given["status"] = None
