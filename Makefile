@@ -25,10 +25,10 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	@touch $@
 
-up: .venv  ## start the substrate, migrate it, show its status
+up: .venv  ## start the substrate (database, HTTP and MCP), say where and what to type next
 	@$(BIN)/substrate up
 
-down: .venv  ## stop the embedded PostgreSQL
+down: .venv  ## stop the server and the embedded PostgreSQL
 	@$(BIN)/substrate down
 
 test: .venv  ## run the tests, then those of the world once more on the system's PostgreSQL

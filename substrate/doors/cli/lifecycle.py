@@ -59,6 +59,7 @@ def up(
         raise found.problem
     if not no_serve:
         found.server, is_new = serving.in_background(here, port)
+        found.ailing = None
     connecting = serving.how_to_connect(here, found.server.address) if found.server.address else []
     steps = NEXT_STEPS if found.houses else FIRST_STEPS
     return Answer({**found.data(), "started": is_new}, [*found.shown(), "", *connecting, steps])
