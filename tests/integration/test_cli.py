@@ -365,6 +365,9 @@ def test_a_private_memory_is_proposed_and_decided_on(shell: Shell) -> None:
     shell("propose", "door", "--as", "kate", "--reason", "useful")
     shell("propose", "not", "--as", "kate")
     waiting = {one["shown"]["key"]: one["id"] for one in shell.json("proposals")}
+    whole = shell("proposals", waiting["door"])
+    assert [word for word in ("the key is under the mat", "kate", "pending") if word not in whole] == []
+    assert shell.fails("proposals", waiting["door"], "--as", "bob") == "not_found"
     assert shell.fails("approve", waiting["door"], "--as", "kate") == "denied"
     shell("approve", waiting["door"])
     shell("decline", waiting["not"], "--reason", "keep it")
@@ -372,6 +375,16 @@ def test_a_private_memory_is_proposed_and_decided_on(shell: Shell) -> None:
     assert {one["status"] for one in shell.json("proposals", "--status", "any")} == {"approved", "declined"}
     assert "the key is under the mat" in shell("get", "door", "--as", "bob")
     assert "private memory of kate, approved by ana" in shell("why", "door", "--as", "bob")
+
+
+def test_a_reader_of_the_stream_goes_on_where_it_was(shell: Shell) -> None:
+    learn(shell, "one")
+    before = shell.json("stream", "--reader", "digest")["events"]
+    assert before[-1]["type"] == "MemoryLearned"
+    assert shell.json("stream", "--reader", "digest")["events"] == []
+    memory = learn(shell, "two")
+    assert [one["subject_id"] for one in shell.json("stream", "--reader", "digest")["events"]] == [memory]
+    assert shell.json("stream", "--reader", "another")["events"][: len(before)] == before
 
 
 def test_the_stream_is_read_in_pages(shell: Shell) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typer.main import get_command
 from substrate.doors.cli import main
 from substrate.doors.cli.program import NOUNS, app
 from substrate.world.model import CATEGORIES, KINDS, STATUSES, TIERS
+from tests.shell import PROGRAM
 
 
 def commands(node: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -97,6 +99,22 @@ def test_the_help_names_every_word_of_the_vocabulary() -> None:
 def test_the_help_of_each_command_can_be_printed(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*path, "--help"]) == 0
     assert "--json" in capsys.readouterr().out
+
+
+def test_the_help_says_what_the_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "Exit codes: 0 done" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("substrate rem", {"remember", "reminder", "remove"}), ("substrate token ", {"issue", "list", "recover", "revoke"}),
+     ("substrate recall --mo", {"--mode"})],
+)  # fmt: skip
+def test_a_shell_that_completes_is_offered_commands_and_options(typed: str, offered: set[str]) -> None:
+    asked = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_SUBSTRATE_COMPLETE": "complete_bash"}
+    done = subprocess.run(PROGRAM, check=True, capture_output=True, text=True, env={**os.environ, **asked})
+    assert set(done.stdout.split()) == offered
 
 
 def test_the_help_loads_nothing_of_the_world() -> None:
