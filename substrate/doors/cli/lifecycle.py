@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -60,9 +63,9 @@ def up(
     if not no_serve:
         found.server, is_new = serving.in_background(here, port)
         found.ailing = None
-    connecting = serving.how_to_connect(here, found.server.address) if found.server.address else []
-    steps = NEXT_STEPS if found.houses else FIRST_STEPS
-    return Answer({**found.data(), "started": is_new}, [*found.shown(), "", *connecting, steps])
+    steps = [*_reachable(), NEXT_STEPS if found.houses else FIRST_STEPS]
+    connecting = ["", *serving.how_to_connect(here, found.server.address)] if found.server.address else []
+    return Answer({**found.data(), "started": is_new}, [*found.shown(), "", *steps, *connecting])
 
 
 @command(app, panel=SYSTEM, examples=["substrate down", "substrate down --mode smart"])
@@ -122,6 +125,14 @@ def migrate(
         here.confirm(f"Go down to {to}, and lose what later revisions hold?", yes=yes)
         reached = migrations.downgrade(database.urls(here)[1], to)
     return Answer({"revision": reached}, f"the schema is at revision {reached}")
+
+
+def _reachable() -> list[str]:
+    """What to type first, where a shell would not find this program."""
+    folder = Path(sys.executable).parent
+    if shutil.which("substrate") is not None or not (folder / "substrate").exists():
+        return []
+    return [f'Type `export PATH="{folder}:$PATH"` first, so that your shell finds `substrate`.']
 
 
 @command(app, panel=SYSTEM, examples=["substrate version"])

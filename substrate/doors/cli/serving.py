@@ -89,8 +89,7 @@ def how_to_connect(here: Here, address: str) -> list[str]:
         f"  TOKEN=$(substrate token issue --as {who} --show-token)",
         f'  curl -H "Authorization: Bearer $TOKEN" {address}/v1/whoami',
         f'  MCP over HTTP: {address}/mcp, with the header "Authorization: Bearer $TOKEN"',
-        f"  MCP over stdio: the command `{_program()} mcp --as {who}`",
-        "",
+        f"  MCP over stdio: the command `{_program()} mcp --as {who}`; `substrate mcp-config` prints it for a client's file",
     ]
 
 
