@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
 from typing import Any, NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 
@@ -64,3 +64,13 @@ def serving(opened: Runtime, settings: Settings) -> Iterator[str]:
         server.should_exit = True
         thread.join(TIMEOUT)
         assert not thread.is_alive()
+
+
+@contextmanager
+def newcomer(server: Served, rights: str = "rwx") -> Iterator[httpx.Client]:
+    """A client of an agent that nobody knows yet: nothing is in its way, and it is in nobody's."""
+    with server.client(server.owner) as owner:
+        scope = owner.post("/v1/scopes", json={"kind": "agent", "name": f"agent-{uuid4()}"}).json()["id"]
+        token = owner.post("/v1/tokens", json={"agent": scope, "rights": rights}).json()["token"]
+    with server.client(token) as client:
+        yield client

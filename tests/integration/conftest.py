@@ -12,9 +12,17 @@ from substrate.world.world import World
 from tests.conftest import FreshDatabase
 from tests.hosts import runtime
 from tests.residents import House
+from tests.served import Served, served
 from tests.servers import DatabaseUrls
 from tests.shell import Shell, in_a_clean_environment
 from tests.toolboxes import Boxes
+
+
+@pytest.fixture(scope="module")
+def server(fresh_database: FreshDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server on loopback, one for all tests of a module: each makes its own agents, or looks for its own memories."""
+    with fresh_database() as urls, served(urls, tmp_path_factory.mktemp("home")) as found:
+        yield found
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import anyio.to_thread
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from fastapi.telemetry import TelemetryConfig
 from starlette.routing import Route
 
 from substrate.doors.http import problems
@@ -27,6 +28,8 @@ What agents know, how they know it, and how to find it again.
 Every request but those for health carries a token, which says who asks and what they reach. What is not for you is not
 there: forbidden and absent give the same answer. Errors are `application/problem+json`.
 """
+#: What FastAPI would tell a collector holds queries and the texts of errors; `substrate.tracing` tells what may be told.
+NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 
 def create_app(runtime: Runtime, settings: Settings | None = None) -> FastAPI:
@@ -58,6 +61,7 @@ def _routed() -> FastAPI:
     app = FastAPI(
         title="substrate", version=version("substrate-memory"), description=ABOUT, lifespan=_lifespan,
         docs_url=None, redoc_url=None, generate_unique_id_function=_operation, responses=problems.documented(),
+        telemetry=NO_TELEMETRY,
     )  # fmt: skip
     for router in V1:
         app.include_router(router, prefix="/v1")

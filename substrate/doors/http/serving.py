@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +37,7 @@ def serve(runtime: Runtime, settings: Settings | None = None, on_ready: Callable
     """
     chosen = settings or runtime.settings
     check_address(chosen)
+    _check_tls(chosen)
     app = create_app(runtime, chosen)
     with _listening(chosen) as listener:
         server = Server(app, configuration(app, chosen), on_ready)
@@ -59,6 +62,18 @@ def check_address(settings: Settings) -> None:
             f"tokens would be sent to {settings.http_host} in the clear; set SUBSTRATE_HTTP_TLS_CERT and"
             " SUBSTRATE_HTTP_TLS_KEY, or SUBSTRATE_HTTP_TRUSTED_PROXY to the address of the proxy that ends TLS"
         )
+
+
+def _check_tls(settings: Settings) -> None:
+    if settings.http_tls_cert is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.http_tls_cert, settings.http_tls_key)
+    except OSError as error:  # one of ssl is such, too
+        raise Misconfigured(
+            f"the certificate {settings.http_tls_cert} and its key cannot be used: {error.strerror or 'they do not fit'};"
+            " set SUBSTRATE_HTTP_TLS_CERT and SUBSTRATE_HTTP_TLS_KEY to PEM files that belong together"
+        ) from None
 
 
 class Server(uvicorn.Server):
@@ -103,12 +118,14 @@ class Server(uvicorn.Server):
 
 def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """How uvicorn serves an app of ours."""
+    # It would write down queries, wherever somebody listens to all loggers; see `access` for ours.
+    logging.getLogger("uvicorn.access").disabled = True
     return uvicorn.Config(
         app,
         host=settings.http_host.strip("[]"),
         port=settings.http_port,
         log_config=None,
-        access_log=False,  # ours says no query
+        access_log=False,
         server_header=False,
         proxy_headers=settings.http_trusted_proxy is not None,
         forwarded_allow_ips=settings.http_trusted_proxy,
