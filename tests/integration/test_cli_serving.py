@@ -100,6 +100,20 @@ def test_a_server_that_was_killed_is_noticed_and_started_again(served: Shell) ->
     assert (after["server"]["state"], after["server"]["problem"]) == ("serving", None)
 
 
+def test_a_server_of_another_version_is_started_anew_and_one_of_ours_stays_where_it_is(served: Shell) -> None:
+    pid = served.json("up", *ANY)["server"]["pid"]
+    said = served.run("up", "--port", "1")
+    assert said.code == 0
+    assert "runs already" in said.err
+    assert server(served)["pid"] == pid
+    file = served.home / "serving" / "server.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"version": "0.0.1, schema 0001"}))
+    after = served.json("up", *ANY)
+    assert after["started"] is True
+    assert after["server"]["pid"] != pid
+    assert is_gone(pid)
+
+
 def test_two_who_start_it_at_once_start_one(served: Shell) -> None:
     with program(served, "up", *ANY, "--json") as one, program(served, "up", *ANY, "--json") as other:
         answers = [json.loads(process.communicate(timeout=60)[0]) for process in (one, other)]
@@ -111,7 +125,12 @@ def test_the_process_id_of_a_stranger_in_the_record_of_a_dead_server_is_left_alo
     folder = served.home / "serving"
     folder.mkdir()
     with subprocess.Popen(["sleep", "600"]) as stranger:
-        record = {"pid": stranger.pid, "since": "2026-01-01T00:00:00+00:00", "address": "http://127.0.0.1:1"}
+        record = {
+            "pid": stranger.pid,
+            "since": "2026-01-01T00:00:00+00:00",
+            "version": "1",
+            "address": "http://127.0.0.1:1",
+        }
         (folder / "server.json").write_text(json.dumps(record))
         assert server(served)["state"] == "crashed"
         assert served.fails("down") == "invalid_input"
@@ -134,12 +153,10 @@ def test_without_a_word_about_the_port_any_free_one_does_where_ours_is_taken(ser
     except OSError:
         taken = None  # somebody else on this machine has it, which is as good
     try:
-        said = served.run("up", "--json")
+        said = served.run("up")
         assert said.code == 0, said
-        address = json.loads(said.out)["server"]["address"]
-        assert not address.endswith(":8420")
-        served("down")
-        assert "8420 is taken" in served.run("up").err
+        assert "8420 is taken" in said.err
+        assert not server(served)["address"].endswith(":8420")
     finally:
         if taken is not None:
             taken.close()
@@ -186,7 +203,7 @@ def test_the_server_does_not_inherit_the_credential_of_who_started_it(served: Sh
 # ------------------------------------------------------------------ in the foreground
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_serve_says_where_and_ends_cleanly_at_a_signal(served: Shell, sent: signal.Signals) -> None:
     with program(served, "serve", *ANY, "--json") as process:
         assert process.stdout is not None

@@ -52,6 +52,8 @@ class Serving:
     pid: int | None = None
     address: str | None = None
     since: datetime | None = None
+    #: Of which version its program is.
+    version: str | None = None
 
     @property
     def running(self) -> bool:
@@ -65,6 +67,7 @@ class Said:
 
     pid: int
     since: str
+    version: str
     address: str | None = None
     ends: bool = False
 
@@ -95,7 +98,7 @@ class Background:
         state = said.state(is_alive=is_alive)
         if state == "stopped":
             return Serving(state, self.log)
-        return Serving(state, self.log, said.pid, said.address, datetime.fromisoformat(said.since))
+        return Serving(state, self.log, said.pid, said.address, datetime.fromisoformat(said.since), said.version)
 
     def start(
         self, command: Sequence[str], environment: Mapping[str, str], say: Callable[[str], None]
@@ -118,6 +121,12 @@ class Background:
                 return self._listening(waiting, ended, began), True
             finally:
                 os.close(ended)
+
+    @property
+    def is_outdated(self) -> bool:
+        """A server runs whose program is another than ours: it would not know what we make of the database."""
+        seen = self.status()
+        return seen.running and seen.version not in (None, program_version())
 
     def stop(self) -> bool:
         """Ask the server to end, and wait until it has; False if it was not running. Raises `ServerUnavailable`."""
@@ -150,7 +159,7 @@ class Background:
         self._make_folder()
         # Never closed by us: the lock is there until the process is gone, and who waits for its end waits for that.
         alive = os.open(self._folder / "alive", os.O_RDWR | os.O_CREAT, 0o600)
-        said = Said(os.getpid(), datetime.now(UTC).isoformat())
+        said = Said(os.getpid(), datetime.now(UTC).isoformat(), program_version())
         with locked(self._folder / "looking", Waiting(None)):
             if not try_lock(alive):
                 os.close(alive)
@@ -235,6 +244,15 @@ class Background:
         said = self._said()
         where = f" at {said.address}" if said is not None and said.address else ""
         return ServerUnavailable(f"a server of this home runs already{where}; `substrate down` stops it")
+
+
+def program_version() -> str:
+    """The version of this program, and the schema that it knows."""
+    from importlib.metadata import version
+
+    from substrate.world.migrate import known_revisions
+
+    return f"{version('substrate-memory')}, schema {known_revisions()[-1]}"
 
 
 def unready(address: str) -> str | None:

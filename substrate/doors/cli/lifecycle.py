@@ -51,11 +51,13 @@ def up(
     """Start the substrate in the background: the database, brought up to date, and the server for HTTP and MCP.
 
     Without SUBSTRATE_DATABASE_URL the database is the embedded PostgreSQL; with it, the schema is brought up to date if
-    SUBSTRATE_OWNER_URL is set too. Running it again does nothing more; a server that crashed is started anew.
+    SUBSTRATE_OWNER_URL is set too. Running it again does nothing more; a server that crashed, or is of another version
+    than this program, is started anew.
     """
     if foreground:
         serving.in_foreground(here, port)
         return None
+    serving.stop_outdated(here)
     database.prepare(here)
     found, is_new = state.look(here), False
     if found.problem is not None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -74,10 +75,22 @@ def in_background(here: Here, port: int | None) -> tuple[Serving, bool]:
     if not background.status().running:
         port = _port(here, port)  # decided here, where a note is heard
     found, is_new = background.start(_command(here, port), _environment(), here.say)
+    if not is_new and port and urlsplit(found.address or "").port != port:
+        here.say(f"note: the server runs already, at {found.address}; to move it, stop it first with `substrate down`")
     problem = background.ailing(found)
     if problem is not None:
         raise ServerUnavailable(f"the server at {found.address} is not well: {problem}; see {found.log}")
     return found, is_new
+
+
+def stop_outdated(here: Here) -> None:
+    """End a server whose program is of another version, before the database is brought up to date under it."""
+    from substrate.doors.cli.background import Background
+
+    background = Background(here.settings.home)
+    if background.is_outdated:
+        here.say("the server that runs is of another version, and is started anew …")
+        background.stop()
 
 
 def how_to_connect(here: Here, address: str) -> list[str]:
@@ -109,11 +122,17 @@ def _ended_by_sigterm() -> Iterator[None]:
     def end(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, end)
+    def pass_on(_number: int, _frame: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    # A terminal that is closed ends it, too, and by the same way.
+    handlers = {signal.SIGTERM: end} | ({signal.SIGHUP: pass_on} if sys.platform != "win32" else {})
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _announce(here: Here, address: str) -> None:
