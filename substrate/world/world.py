@@ -13,6 +13,7 @@ from substrate.settings import Settings
 from substrate.world import events as e
 from substrate.world import migrate
 from substrate.world.append import Writer
+from substrate.world.changing import ChangingMany
 from substrate.world.commit import GroupCommit
 from substrate.world.credential import Credential, Token
 from substrate.world.database import Database
@@ -25,7 +26,6 @@ from substrate.world.operator import Operator
 from substrate.world.permission import KnownRights
 from substrate.world.principal import Engine, Principal, checked
 from substrate.world.promotion import Promoting
-from substrate.world.reading import Reading
 from substrate.world.reminders import Reminding
 from substrate.world.restoring import Restoring
 from substrate.world.retract import Retracting
@@ -38,13 +38,14 @@ from substrate.world.verify import Progress, Verifying
 
 
 class Agent(
-    Restoring, Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Reminding, Verifying, Subscribing, Exporting
+    Restoring, Hindsight, Promoting, Retracting, ChangingMany, Governing, Erasing, Reminding, Verifying, Subscribing, Exporting
 ):  # fmt: skip
     """An agent, human or bot, with its credential: everything it may do, and nothing else.
 
     | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
     | to relate              | `link`, `unlink`, `links` |
-    | to read                | `get`, `get_by_key`, `list`, `rights` |
+    | to do so to many       | `link_many`, `forget_many` |
+    | to read                | `get`, `get_many`, `get_by_key`, `get_by_keys`, `links_of`, `list`, `rights` |
     | to ask how it came     | `why`, `history` |
     | to look back           | `as_of`, `list_as_of`, `rights_as_of`, `diff` |
     | to share               | `propose_promotion`, `proposals`, `proposal`, `approve_promotion`, `decline_promotion` |

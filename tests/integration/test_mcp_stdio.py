@@ -18,7 +18,7 @@ from pydantic import AnyUrl
 
 from substrate.world.world import World
 from tests.conftest import FreshDatabase
-from tests.mcp_clients import call, request, said_by, text_of, together
+from tests.mcp_clients import BEGIN, call, request, said_by, text_of, together
 from tests.residents import House
 from tests.shell import PROGRAM
 
@@ -76,8 +76,7 @@ class Process:
         return self.hear()
 
     def begin(self) -> None:
-        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}}
-        assert "result" in self.ask(request("initialize", **about))
+        assert "result" in self.ask(BEGIN)
         self.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
 

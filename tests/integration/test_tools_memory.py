@@ -85,6 +85,16 @@ def test_an_action_that_there_is_not_is_told_which_there_are(boxes: Boxes) -> No
     assert "remember" in message
 
 
+def test_definitions_come_in_the_shapes_that_apis_want(boxes: Boxes) -> None:
+    box = Toolbox(boxes.kate.agent, ["files"])
+    (plain,), (openai,), (anthropic,) = box.definitions(), box.openai(), box.anthropic()
+    assert plain["name"] == "memory_files"
+    assert openai == {"type": "function", "function": plain}
+    assert anthropic == {
+        "name": plain["name"], "description": plain["description"], "input_schema": plain["parameters"],
+    }  # fmt: skip
+
+
 # ------------------------------------------------------------------ reminders
 
 

@@ -11,8 +11,10 @@ session. `?tools=graph,keyed` shows a client only these of the sets that are con
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import NoReturn
 from urllib.parse import urlsplit
 
@@ -23,7 +25,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -32,15 +34,19 @@ from substrate.doors.mcp.gate import Refusal, admitted
 from substrate.doors.mcp.guest import Guest
 from substrate.doors.mcp.server import MemoryServer
 from substrate.doors.mcp.threads import Threads
+from substrate.doors.mcp.watching import Visit, visiting
 from substrate.doors.tools.sets import tools_of
 from substrate.errors import InvalidInput, NotAuthenticated, SubstrateError
 from substrate.settings import Settings
+from substrate.world.credential import Credential
 
-#: Sessions at once, and seconds after which one ends that nobody asks anything of.
-MOST_SESSIONS, IDLE = 1_000, 30 * 60.0
+#: Sessions at once, those of one token among them, and seconds after which one ends that nobody asks anything of.
+MOST_SESSIONS, MOST_EACH, IDLE = 1_000, 100, 30 * 60.0
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 #: Where the ASGI scope of a request has its guest.
 GUEST = "substrate.guest"
+#: The credential of the request in which a session begins: the SDK begins it in a task of its own.
+_BEGUN_BY: ContextVar[Credential] = ContextVar("begun_by")
 
 
 class McpHttp:
@@ -49,7 +55,9 @@ class McpHttp:
     Raises `Misconfigured` for sets of tools that there are not.
     """
 
-    def __init__(self, entrance: Entrance, *, most_sessions: int = MOST_SESSIONS, idle: float = IDLE) -> None:
+    def __init__(
+        self, entrance: Entrance, *, most_sessions: int = MOST_SESSIONS, most_each: int = MOST_EACH, idle: float = IDLE
+    ) -> None:
         settings = entrance.runtime.settings
         tools_of(settings.tool_sets)  # a mistake is told to who starts the server, not to the first client
         self._entrance = entrance
@@ -57,8 +65,10 @@ class McpHttp:
         self._threads = Threads(settings.pool_size)
         self._origins = Origins(settings)
         self._listening: set[anyio.CancelScope] = set()
+        self._most_each = most_each
+        self._open: Counter[Credential] = Counter()
         self._sessions = StreamableHTTPSessionManager(
-            MemoryServer(lambda request: request.scope[GUEST], self._threads),
+            MemoryServer(lambda request: request.scope[GUEST], self._threads, self._visited),
             json_response=True,
             session_idle_timeout=idle,
             max_sessions=most_sessions,
@@ -80,10 +90,13 @@ class McpHttp:
         request = Request(scope, receive)
         try:
             guest = await self._come_in(request)
-            passed_on = await self._admitted(request)
+            passed_on = await self._admitted(request, guest.agent.credential)
         except _Answered as answered:
             await answered.response(scope, receive, send)
             return
+        except ClientDisconnect:
+            return
+        _BEGUN_BY.set(guest.agent.credential)
         # The SDK compares this with who began the session.
         user = AuthenticatedUser(AccessToken(token="", client_id=str(guest.agent.credential.token), scopes=[]))
         handle = self._listen if request.method == "GET" else self._sessions.handle_request
@@ -134,7 +147,7 @@ class McpHttp:
             return guest
         return Guest(guest.agent, guest.again, narrowed(guest.agent.settings, chosen))
 
-    async def _admitted(self, request: Request) -> Receive:
+    async def _admitted(self, request: Request, who: Credential) -> Receive:
         """The request's body, read and found to be a message that the SDK knows."""
         if request.method != "POST":
             return request.receive
@@ -144,13 +157,32 @@ class McpHttp:
             raise _Answered(JSONResponse(message.body(), 400 if message.malformed else 200))
         if message is None:
             raise _Answered(Response(status_code=202))
-        if MCP_SESSION_ID_HEADER not in request.headers and not _begins(message):
-            # The SDK would begin a session for it, and keep it.
+        if MCP_SESSION_ID_HEADER not in request.headers:
+            self._check_beginning(message, who)
+        return _replayed(body, request.receive)
+
+    def _check_beginning(self, message: types.JSONRPCMessage, who: Credential) -> None:
+        """That a session may begin. The SDK would begin one with any message, and keep it."""
+        if not isinstance(message.root, types.JSONRPCRequest) or message.root.method != "initialize":
             refusal = Refusal(
                 None, types.INVALID_REQUEST, "a session begins with `initialize`; send its id with the rest"
             )
             raise _Answered(JSONResponse(refusal.body(), 400))
-        return _replayed(body, request.receive)
+        if self._open[who] >= self._most_each:
+            _refuse(
+                503, "limit_exceeded", f"this token has {self._most_each} sessions; end one, or let them become idle"
+            )
+
+    @asynccontextmanager
+    async def _visited(self) -> AsyncIterator[Visit]:
+        who = _BEGUN_BY.get()
+        self._open[who] += 1
+        try:
+            async with visiting(self._threads) as visit:
+                yield visit
+        finally:
+            self._open[who] -= 1
+            self._open += Counter()  # drops those who have none
 
     async def _body(self, request: Request) -> bytes:
         read = bytearray()
@@ -208,10 +240,6 @@ def _refuse(status: int, code: str, message: str) -> NoReturn:
         # RFC 6750: without a token nothing is said of an error.
         headers["WWW-Authenticate"] = 'Bearer realm="substrate"'
     raise _Answered(JSONResponse({"error": {"code": code, "message": message}}, status, headers))
-
-
-def _begins(message: types.JSONRPCMessage) -> bool:
-    return isinstance(message.root, types.JSONRPCRequest) and message.root.method == "initialize"
 
 
 def _replayed(body: bytes, rest: Receive) -> Receive:

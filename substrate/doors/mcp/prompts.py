@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mcp import types
 
 from substrate.doors.mcp.guest import Guest
-from substrate.doors.mcp.resources import hot, memory
+from substrate.doors.mcp.resources import hot_lines, memory
 from substrate.errors import InvalidInput, NotFound
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.conversation.fence import Fence, one_line
@@ -40,12 +40,14 @@ def recall_about(agent: HostedAgent, given: Given) -> str:
 
 def what_do_you_know(agent: HostedAgent, _: Given) -> str:
     """The table of contents, and the newest headers."""
-    lines = [f"- {one_line(one.title)} ({one.kind}, {one.origin})" for one in agent.manifest(most=50)]
-    fence = Fence(lines)
-    newest = fence.around("the newest memories, by their titles", "\n".join(lines))
+    hot = hot_lines(agent)
+    newest = [f"- {one_line(one.title)} ({one.kind}, {one.origin})" for one in agent.manifest(most=50)]
+    fence = Fence([*hot, *newest])
     return (
-        f"{hot(agent)}\n{fence.rule}\n\n{newest}\nGive an overview of what is known here, by subject. "
-        "Where more is wanted, recall it with the tools of this server."
+        f"{fence.rule}\n\n"
+        + fence.around("hot index: what is always known", "\n".join(hot))
+        + fence.around("the newest memories, by their titles", "\n".join(newest))
+        + "\nGive an overview of what is known here, by subject. Where more is wanted, recall it with the tools of this server."
     )
 
 

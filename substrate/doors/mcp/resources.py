@@ -42,9 +42,14 @@ class Place(NamedTuple):
 
 def hot(agent: HostedAgent) -> str:
     """The hot index, fenced: a client puts it into a model's context as it is."""
-    lines = [f"- {one_line(line.line)} ({MEMORY}{line.memory})" for line in agent.hot_index()]
+    lines = hot_lines(agent)
     fence = Fence(lines)
     return fence.rule + "\n\n" + fence.around("hot index: what is always known", "\n".join(lines))
+
+
+def hot_lines(agent: HostedAgent) -> list[str]:
+    """The hot index, a line each, with the address of each memory."""
+    return [f"- {one_line(line.line)} ({MEMORY}{line.memory})" for line in agent.hot_index()]
 
 
 def manifest(agent: HostedAgent) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -33,6 +34,8 @@ RESOURCE_NOT_FOUND, NOT_DONE = -32002, -32010
 #: Who makes this request, judged now. It is given what the transport knows of it, and called in a thread.
 Who = Callable[[Any], Guest]
 Work = Callable[[Guest, Any], Any]
+#: What a session of a client lasts for.
+Visiting = Callable[[], AbstractAsyncContextManager[Visit]]
 
 ANSWERS: dict[type, Work] = {
     types.ListToolsRequest: tools.listed,
@@ -48,10 +51,9 @@ ANSWERS: dict[type, Work] = {
 class MemoryServer(Server[Visit, Any]):
     """The server. `who` says whose request it is: every one is asked about, and none is answered before."""
 
-    def __init__(self, who: Who, threads: Threads) -> None:
-        super().__init__(
-            "substrate", version("substrate-memory"), INSTRUCTIONS, lifespan=lambda _: visiting(threads)
-        )  # fmt: skip
+    def __init__(self, who: Who, threads: Threads, visit: Visiting | None = None) -> None:
+        begin = visit or partial(visiting, threads)
+        super().__init__("substrate", version("substrate-memory"), INSTRUCTIONS, lifespan=lambda _: begin())
         self._who, self._threads = who, threads
         # Not by the SDK's decorators: those judge arguments by themselves, and tell a client what any exception says.
         for kind, work in ANSWERS.items():

@@ -69,6 +69,7 @@ CHECKPOINT = Tool(
     "Take a snapshot of what you know of your own, as a commit of its git repository.",
     Labelled,
     take,
+    "`{id, commit, label?, occasion, taken_at, memories, unchanged}`",
     idempotent=True,
 )
 HISTORY = Tool(
@@ -76,6 +77,7 @@ HISTORY = Tool(
     "The log of the snapshots of what you know, newest first; on request with what each changed.",
     Wanted,
     history,
+    "`{checkpoints: [{id, commit, parent?, label?, occasion, taken_at, memories, diff?, diff_cut?}]}`",
     read_only=True,
     idempotent=True,
 )

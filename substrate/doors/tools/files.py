@@ -58,5 +58,6 @@ FILES = Tool(
     " history. They are your own; with `where`, those of the house or of a room.",
     Command,
     run,
+    "`{text}`",
     destructive=True,
 )

@@ -72,6 +72,7 @@ SAVE = Tool(
     "Keep a fact under a key. To save a key again replaces what it says; what it said before stays in its history.",
     Saved,
     save,
+    "`{key}`",
     destructive=True,
     idempotent=True,
 )
@@ -80,6 +81,7 @@ RECALL = Tool(
     "Look for memories by words: your own, and those of your rooms and your house.",
     Wanted,
     recall,
+    "`{memories: [{key?, content, category, updated_at, origin, warnings}]}`",
     read_only=True,
 )
 FORGET = Tool(
@@ -87,6 +89,7 @@ FORGET = Tool(
     "Stop recalling what is kept under a key. Its history stays.",
     Keyed,
     forget,
+    "`{key}`",
     destructive=True,
 )
 LIST = Tool(
@@ -94,6 +97,7 @@ LIST = Tool(
     "The keys that are saved, newest first, with their categories.",
     Listed,
     listing,
+    "`{memories: [{key, category, updated_at}], more}`",
     read_only=True,
     idempotent=True,
 )

@@ -16,6 +16,8 @@ from substrate.world.principal import Receipt, ScopeRef
 
 #: Entities that are read at once; the graph says so where it has more.
 MOST_ENTITIES = 2_000
+#: Observations that are added at once.
+MOST_OBSERVATIONS = 1_000
 
 
 class Entity(NamedTuple):
@@ -135,13 +137,10 @@ class KnowledgeGraph:
         entities = self._must_have(name for one in wanted for name in (one.start, one.end))
         called = self._called({one.kind for one in wanted}, make=True)
         there = self._links_of(entities.values())
-        made: list[Relation] = []
-        for one in wanted:
-            place = (entities[one.start].id, called[one.kind], entities[one.end].id)
-            if place not in there:
-                self._agent.link(*place)
-                made.append(one)
-        return made
+        places = {one: (entities[one.start].id, called[one.kind], entities[one.end].id) for one in wanted}
+        new = {one: place for one, place in places.items() if place not in there}
+        self._done(self._agent.link_many(new.values()))
+        return list(new)
 
     def _observe(self, texts: Sequence[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
         """Learn texts about entities, and link them. What was learned and lacks its link gets it: it was cut short."""
@@ -150,25 +149,31 @@ class KnowledgeGraph:
         new = [layout.observation(self._scope, *one) for key, one in keys.items() if key not in ids]
         ids |= {key: receipt.memory for key, receipt in self._learn(new).items()}
         linked = {link.from_id for link in self._agent.links_of(ids.values()) if link.relation == layout.ABOUT}
-        last: Receipt | None = None
-        for key, ident in ids.items():
-            if ident not in linked:
-                last = self._agent.link(ident, layout.ABOUT, keys[key][0])
-        if last is not None:
-            caught_up(self._agent, last)
-        return {keys[key] for key, ident in ids.items() if ident not in linked}
+        loose = {key: ident for key, ident in ids.items() if ident not in linked}
+        self._done(self._agent.link_many((ident, layout.ABOUT, keys[key][0]) for key, ident in loose.items()))
+        return {keys[key] for key in loose}
 
     def _learn(self, memories: Iterable[NewMemory]) -> dict[str, Receipt]:
         """Receipts by key. What another was faster with is left out; anything else that went wrong is raised."""
         wanted = list(memories)
-        made: dict[str, Receipt] = {}
-        for one, answer in zip(wanted, self._agent.remember_many(wanted), strict=True):
-            if isinstance(answer, SubstrateError):
-                if not isinstance(answer, DuplicateKey):
-                    raise answer
-            elif one.key is not None:
-                made[one.key] = answer
-        return made
+        answers = self._agent.remember_many(wanted)
+        self._done(answers, (DuplicateKey,))
+        made = zip(wanted, answers, strict=True)
+        return {one.key: answer for one, answer in made if one.key is not None and isinstance(answer, Receipt)}
+
+    def _done(
+        self, answers: Iterable[Receipt | SubstrateError], passed: tuple[type[SubstrateError], ...] = ()
+    ) -> list[Receipt]:
+        """The receipts, once what they stand for can be recalled. Raises the first error that is not to be passed over."""
+        receipts: list[Receipt] = []
+        for answer in answers:
+            if isinstance(answer, Receipt):
+                receipts.append(answer)
+            elif not isinstance(answer, passed):
+                raise answer
+        if receipts:
+            caught_up(self._agent, max(receipts, key=lambda one: one.position.seq))
+        return receipts
 
     def _called(self, kinds: set[str], *, make: bool) -> dict[str, str]:
         """What links of these types are called; those that no link can be called get a memory, if it is to be made."""
@@ -186,15 +191,10 @@ class KnowledgeGraph:
         """Which of these were there. What others observed of them stays known to them, outside of the graph."""
         entities = self._entities(names)
         links = self._agent.links_of(one.id for one in entities.values())
-        deleted = [name for name, one in entities.items() if self._forgotten(one.id)]
-        ids = {entities[name].id for name in deleted}
-        for link in links:
-            if link.relation == layout.ABOUT and link.to_id in ids:
-                try:
-                    self._forgotten(link.from_id)
-                except (Denied, NotFound):
-                    continue
-        return deleted
+        forgotten = self._forget(one.id for one in entities.values())
+        about = [link.from_id for link in links if link.relation == layout.ABOUT and link.to_id in forgotten]
+        self._forget(about, others=True)
+        return [name for name, one in entities.items() if one.id in forgotten]
 
     def delete_observations(self, texts: Sequence[tuple[str, Sequence[str]]]) -> tuple[int, list[str]]:
         """How many there were, and the entities that are not there."""
@@ -203,8 +203,8 @@ class KnowledgeGraph:
             layout.observation_key(entities[name].id, text) for name, more in texts if name in entities for text in more
         ]
         found = self._agent.get_by_keys(keys, scope=self._scope)
-        deleted = sum(self._forgotten(one.id) for one in found.values())
-        return deleted, [name for name, _ in texts if name not in entities]
+        deleted = self._forget(one.id for one in found.values())
+        return len(deleted), [name for name, _ in texts if name not in entities]
 
     def delete_relations(self, relations: Iterable[Relation]) -> int:
         """How many of these there were."""
@@ -221,13 +221,11 @@ class KnowledgeGraph:
                     deleted += 1
         return deleted
 
-    def _forgotten(self, memory: UUID) -> bool:
-        """Whether it was there to be forgotten."""
-        try:
-            caught_up(self._agent, self._agent.forget(memory))
-        except WrongState:
-            return False
-        return True
+    def _forget(self, memories: Iterable[UUID], *, others: bool = False) -> set[UUID]:
+        """Those that were there to be forgotten. With `others`, what is another's to forget is passed over."""
+        faster = (WrongState,)
+        passed = (*faster, Denied, NotFound) if others else faster
+        return {one.memory for one in self._done(self._agent.forget_many(memories), passed)}
 
     # -------------------------------------------------------------- how
 
@@ -249,8 +247,10 @@ class KnowledgeGraph:
 
     def _check(self, texts: Iterable[str]) -> None:
         """Raise for what cannot be kept before anything is: of many, none would be better than some."""
-        most = self._agent.settings.max_content_bytes
-        for text in texts:
+        most, wanted = self._agent.settings.max_content_bytes, list(texts)
+        if len(wanted) > MOST_OBSERVATIONS:
+            raise InvalidInput(f"observations: give at most {MOST_OBSERVATIONS} in one call")
+        for text in wanted:
             if not text.strip():
                 raise InvalidInput("observations: one is empty; say what there is to remember")
             if len(text.encode()) > most:

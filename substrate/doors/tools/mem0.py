@@ -147,14 +147,46 @@ def _word(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-ADD = Tool("add_memory", "Remember a fact, a preference or a decision, with where it comes from.", Added, add)
-SEARCH = Tool(
-    "search_memories", "Look for what is known, by meaning and by words, best first.", Searched, search, read_only=True
+ADD = Tool(
+    "add_memory",
+    "Remember a fact, a preference or a decision, with where it comes from.",
+    Added,
+    add,
+    "`{results: [{id, memory, event}]}`",
 )
-GET = Tool("get_memory", "One memory by its id.", Named, get, read_only=True, idempotent=True)
-GET_ALL = Tool("get_memories", "Page through memories, newest first.", Paged, get_all, read_only=True, idempotent=True)
+SEARCH = Tool(
+    "search_memories",
+    "Look for what is known, by meaning and by words, best first.",
+    Searched,
+    search,
+    "`{results: [{id, memory, user_id?, …, metadata?, categories?, created_at, origin, warnings}], lacking?}`",
+    read_only=True,
+)
+GET = Tool(
+    "get_memory",
+    "One memory by its id.",
+    Named,
+    get,
+    "`{id, memory, user_id?, …, metadata?, categories?, created_at, updated_at, status}`",
+    read_only=True,
+    idempotent=True,
+)
+GET_ALL = Tool(
+    "get_memories",
+    "Page through memories, newest first.",
+    Paged,
+    get_all,
+    "`{results: [{id, memory, user_id?, …, metadata?, categories?, created_at, updated_at}], more}`",
+    read_only=True,
+    idempotent=True,
+)
 DELETE = Tool(
-    "delete_memory", "Stop recalling a memory. Its history stays.", Named, delete, destructive=True
-)  # fmt: skip
+    "delete_memory",
+    "Stop recalling a memory. Its history stays.",
+    Named,
+    delete,
+    "`{message}`",
+    destructive=True,
+)
 
 TOOLS = (ADD, SEARCH, GET, GET_ALL, UPDATE, DELETE)

@@ -82,5 +82,7 @@ MEMORY = Tool(
     " or ask again. forget: stop recalling something that is wrong or out of date; its history stays.",
     Given,
     run,
+    "remember: `{id}`; recall: `{results: [{id, content, tags, key?, title?, kind, category, origin, scope, taught_by,"
+    " learned_at, warnings}], lacking?}`; forget: `{}`",
     destructive=True,
 )

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from substrate.doors.tools.tool import Tool
 from substrate.errors import Misconfigured, SubstrateError, Unavailable
+from substrate.runtime.observing.failures import described, place_of
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +61,8 @@ def watched(run: F, what: str) -> F:
         except SubstrateError:
             raise
         except Exception as error:
-            # The text of an error that we do not know may hold what somebody said.
-            log.exception("%s failed: %s", what, type(error).__name__)
+            # The text of an error that we do not know may hold what somebody said: it is described, not quoted.
+            log.error("%s failed: %s, at %s", what, described(error), place_of(error.__traceback__))  # noqa: TRY400
             raise Unavailable(f"{what} failed with {type(error).__name__}; its log says more") from error
 
     return called  # type: ignore[return-value]  # the same signature

@@ -69,6 +69,8 @@ WHY = Tool(
     " what it took the place of. Of what is private to others only whose it is.",
     Asked,
     why,
+    "`{memory, taught_by, approved_by?, grounds: [{event, at, by, version, session?, run?, method?, quote?, reason?, …}],"
+    " derived_from?, superseded?, more_below?}`",
     read_only=True,
     idempotent=True,
 )
@@ -77,11 +79,13 @@ PROPOSE = Tool(
     "Show a memory of your own to those who decide for the house, and ask them to take it over for all.",
     Proposed,
     propose,
+    "`{proposal, status}`",
 )
 UPDATE = Tool(
     "update_memory",
     "Correct a memory: what is given changes, the rest stays, and what it said before stays in its history.",
     Updated,
     update,
+    "`{id, version}`",
     destructive=True,
 )

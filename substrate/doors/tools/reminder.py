@@ -68,4 +68,5 @@ REMINDER = Tool(
     "Be reminded of something at a time, after a while, or again and again.",
     Given,
     run,
+    "`{id, due_at, plugin, recipient?, every?, rrule?}`",
 )

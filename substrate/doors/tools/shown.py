@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -101,7 +101,3 @@ def ground(change: Change, names: Names) -> Shown:
         **rests_on, quote=change.quote, reason=change.reason, changed=sorted(change.fields) if change.version != 1 else None,
         erased=change.erased or None,
     )  # fmt: skip
-
-
-def listed(memories: Iterable[Memory], names: Names) -> list[Shown]:
-    return [memory(one, names) for one in memories]

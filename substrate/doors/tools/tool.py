@@ -35,6 +35,8 @@ class Tool:
     description: str
     arguments: type[Arguments]
     run: Callable[[HostedAgent, Any], Mapping[str, Any]]
+    #: What it answers with besides `ok`, for the docs.
+    answer: str = ""
     #: Changes nothing.
     read_only: bool = False
     #: May take something away, or replace it.
