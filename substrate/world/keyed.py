@@ -12,14 +12,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from substrate.errors import Conflict, InvalidInput, SubstrateError
-from substrate.world import events as e
-from substrate.world.bulk import Bulk
-from substrate.world.events import Payload
-from substrate.world.item import Item
+from substrate.world.changing import ChangingMany
 from substrate.world.memories import NewMemory
 from substrate.world.model import Memory
-from substrate.world.principal import MEMORY_COLUMNS, Receipt, ScopeRef, checked, evidence_fields, memory_of
-from substrate.world.reading import Reading, key_text
+from substrate.world.principal import MEMORY_COLUMNS, Receipt, ScopeRef, memory_of
+from substrate.world.reading import searched_text
 
 Answer = Receipt | SubstrateError
 #: How often one is overtaken by others before giving up.
@@ -51,18 +48,11 @@ class Stamp(NamedTuple):
     tags: tuple[str, ...]
 
 
-class Keyed(Reading):
-    """What an agent can do with many keys of one scope. A scope that one may not read has no keys."""
+class Keyed(ChangingMany):
+    """What an agent can do with many keys of one scope; `get_by_keys` looks them up. One that it may not read has none.
 
-    def get_by_keys(
-        self, keys: Iterable[str], *, scope: ScopeRef = "own", expired: bool | None = False
-    ) -> dict[str, Memory]:
-        """The active memories that have these keys, by key. `expired`: without them, only them, or (None) both."""
-        wanted = sorted({key_text(key) for key in keys})
-        if not wanted:
-            return {}
-        found = self._keyed(MEMORY_COLUMNS, f"AND m.key = ANY (%(keys)s) {_expiry(expired)}", scope, keys=wanted)
-        return {str(memory.key): memory for memory in map(memory_of, found)}
+    `expired` says what is meant: without what has expired, only that, or (None) both.
+    """
 
     def list_keyed(
         self,
@@ -80,7 +70,7 @@ class Keyed(Reading):
             MEMORY_COLUMNS,
             f"AND starts_with(m.key, %(prefix)s) {_expiry(expired)} {more} {_LATEST} LIMIT %(limit)s OFFSET %(offset)s",
             scope,
-            prefix=key_text(prefix, "prefix"), limit=limit, offset=offset, **(after._asdict() if after else {}),
+            prefix=searched_text(prefix, "prefix"), limit=limit, offset=offset, **(after._asdict() if after else {}),
         )  # fmt: skip
         return [memory_of(row) for row in found]
 
@@ -90,7 +80,7 @@ class Keyed(Reading):
             "m.id, m.content_version, m.key, m.tags",
             f"AND starts_with(m.key, %(prefix)s) {_expiry(expired)} {_LATEST}",
             scope,
-            prefix=key_text(prefix, "prefix"),
+            prefix=searched_text(prefix, "prefix"),
         )
         return [Stamp(ident, version, key, tuple(tags)) for ident, version, key, tags in found]
 
@@ -98,7 +88,7 @@ class Keyed(Reading):
         """What the keys that begin so have before the first `end`, each once: what one could call their folders."""
         found = self._keyed(
             "DISTINCT split_part(m.key, %(end)s, 1)", f"AND starts_with(m.key, %(prefix)s) {_expiry(expired)}", scope,
-            prefix=key_text(prefix, "prefix"), end=end,
+            prefix=searched_text(prefix, "prefix"), end=end,
         )  # fmt: skip
         return [head for (head,) in found]
 
@@ -106,7 +96,7 @@ class Keyed(Reading):
         """Learn each under its key, or revise the memory that has it; what is given is set, also where it is None.
 
         All are of one scope, no two have the same key. One answer each, in order. Of two who keep the same key at once
-        the later one stays, and neither is told that the key is taken.
+        the later one stays, and neither is told that the key is taken. Evidence, tier and event id are of the first.
         """
         given = list(memories)
         scope, keys = _one_scope(given), [memory.key or "" for memory in given]
@@ -115,10 +105,10 @@ class Keyed(Reading):
             left = [number for number in range(len(given)) if number not in answers]
             if not left:
                 break
-            there = self.get_by_keys((keys[number] for number in left), scope=scope, expired=None)
+            there = self.get_by_keys([keys[number] for number in left], scope=scope)
             known = [number for number in left if keys[number] in there]
             new = [number for number in left if keys[number] not in there]
-            revised = self.change_many([(there[keys[number]], _revision(given[number])) for number in known])
+            revised = self.revise_many([(there[keys[number]], _changes(given[number])) for number in known])
             learned = self.remember_many([given[number] for number in new]) if new else []
             tried = zip((*known, *new), (*revised, *learned), strict=True)
             # Somebody was faster: look again who has the key now.
@@ -127,33 +117,6 @@ class Keyed(Reading):
             answers.get(number, Conflict("others change this key all the time; try again"))
             for number in range(len(given))
         ]
-
-    def forget_many(self, memories: Iterable[Memory], *, reason: str | None = None) -> list[Answer]:
-        """Stop recalling each; what somebody else revised meanwhile is forgotten as it is then.
-
-        One answer each, in order: a `Conflict` says that somebody else forgot it, or superseded it.
-        """
-        left, answers = {memory.id: memory for memory in memories}, {}
-        for _ in range(ATTEMPTS):
-            payload = checked(e.MemoryForgotten, **evidence_fields(None, reason))
-            asked = list(left.values())
-            for memory, answer in zip(asked, self.change_many([(one, payload) for one in asked]), strict=True):
-                answers[memory.id] = answer
-            again = [ident for ident in left if isinstance(answers[ident], Conflict)]
-            left = {ident: now for ident in again if (now := self.get(ident)).status == "active"}
-            if not left:
-                break
-        return list(answers.values())
-
-    def change_many(self, changes: Sequence[tuple[Memory, Payload]]) -> list[Answer]:
-        """Change memories whose states one has read; `StaleMemory` for one that somebody changed since. Each memory once."""
-        with Bulk(self._engine.writer) as bulk:
-            for number, (memory, payload) in enumerate(changes):
-                try:
-                    bulk.add(number, Item(self._changed(memory, payload)))
-                except SubstrateError as error:
-                    bulk.answers[number] = error
-        return [bulk.answers[number] for number in range(len(changes))]
 
     def _keyed(self, columns: str, condition: str, scope: ScopeRef, **values: Any) -> list[Any]:
         who = self._credential
@@ -180,6 +143,5 @@ def _one_scope(memories: Sequence[NewMemory]) -> ScopeRef:
     return scope
 
 
-def _revision(memory: NewMemory) -> e.MemoryRevised:
-    fields = {name: getattr(memory, name) for name in memory.model_fields_set - _OF_THE_FIRST}
-    return checked(e.MemoryRevised, **fields, **evidence_fields(memory.evidence))
+def _changes(memory: NewMemory) -> dict[str, Any]:
+    return {name: getattr(memory, name) for name in memory.model_fields_set - _OF_THE_FIRST}

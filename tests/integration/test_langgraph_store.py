@@ -18,9 +18,9 @@ from substrate.doors.adapters.langgraph import AsyncSubstrateStore, SubstrateSto
 from substrate.doors.adapters.langgraph.indexing import SubstrateIndexConfig
 from substrate.errors import ContentTooLarge, Denied, InvalidInput, Misconfigured, NotFound, WrongDimensions
 from substrate.runtime.agent import HostedAgent
-from substrate.runtime.runtime import Runtime
 from substrate.world.model import Memory
 from substrate.world.world import World
+from tests.hosts import Hosts
 from tests.langgraph_stores import DIMENSIONS, index, letters
 from tests.servers import DatabaseUrls
 
@@ -47,8 +47,8 @@ class Counting:
 
 
 @pytest.fixture
-def store(newcomer: HostedAgent) -> SubstrateStore:
-    return SubstrateStore(newcomer)
+def store(kate: HostedAgent) -> SubstrateStore:
+    return SubstrateStore(kate)
 
 
 def memory(agent: HostedAgent, key: str, namespace: tuple[str, ...] = DOCS) -> Memory:
@@ -58,15 +58,15 @@ def memory(agent: HostedAgent, key: str, namespace: tuple[str, ...] = DOCS) -> M
 # ---------------------------------------------------------------- as memories
 
 
-def test_every_value_a_key_ever_had_is_history(newcomer: HostedAgent, store: SubstrateStore) -> None:
+def test_every_value_a_key_ever_had_is_history(kate: HostedAgent, store: SubstrateStore) -> None:
     store.put(DOCS, "one", {"n": 1})
     store.put(DOCS, "one", {"n": 2})
-    ident = memory(newcomer, "one").id
+    ident = memory(kate, "one").id
     store.delete(DOCS, "one")
-    changes = newcomer.history(ident)
+    changes = kate.history(ident)
     assert [change.type for change in changes] == ["MemoryLearned", "MemoryRevised", "MemoryForgotten"]
     assert [change.fields["content"].new for change in changes[:2]] == ['{"n":1}', '{"n":2}']
-    learned = newcomer.why(ident).memory
+    learned = kate.why(ident).memory
     assert learned is not None
     assert learned.status == "forgotten"
 
@@ -81,24 +81,24 @@ def test_an_item_put_anew_keeps_the_time_it_was_created(store: SubstrateStore) -
     assert first.created_at == first.updated_at == second.created_at < second.updated_at
 
 
-def test_the_latest_put_comes_first_whatever_else_happened(newcomer: HostedAgent, store: SubstrateStore) -> None:
+def test_the_latest_put_comes_first_whatever_else_happened(kate: HostedAgent, store: SubstrateStore) -> None:
     store.batch([PutOp(DOCS, key, {"n": 1}) for key in "abc"])
     store.put(DOCS, "a", {"n": 2})
-    newcomer.reinforce(memory(newcomer, "b").id)
+    kate.reinforce(memory(kate, "b").id)
     assert [one.key for one in store.search(DOCS)] == ["a", "c", "b"]
     assert [one.key for one in store.search(DOCS, filter={"n": 1})] == ["c", "b"]
 
 
-def test_an_item_is_recalled_like_any_memory(newcomer: HostedAgent, store: SubstrateStore) -> None:
+def test_an_item_is_recalled_like_any_memory(kate: HostedAgent, store: SubstrateStore) -> None:
     store.put(("users", "ana"), "coffee", {"likes": "strong espresso"})
-    newcomer.catch_up()
-    (found,) = newcomer.recall("espresso", mode="keyword")
+    kate.catch_up()
+    (found,) = kate.recall("espresso", mode="keyword")
     assert (found.title, found.content) == ("users / ana / coffee", '{"likes":"strong espresso"}')
 
 
-def test_a_text_that_another_door_wrote_is_shown_as_it_is(newcomer: HostedAgent, store: SubstrateStore) -> None:
+def test_a_text_that_another_door_wrote_is_shown_as_it_is(kate: HostedAgent, store: SubstrateStore) -> None:
     store.put(DOCS, "one", {"n": 1})
-    newcomer.revise(memory(newcomer, "one").id, content="no JSON")
+    kate.revise(memory(kate, "one").id, content="no JSON")
     found = store.get(DOCS, "one")
     assert found is not None
     assert found.value == {"content": "no JSON"}
@@ -144,21 +144,21 @@ def test_a_name_that_is_too_long_is_refused(store: SubstrateStore) -> None:
 # ---------------------------------------------------------------- their time
 
 
-def test_what_has_expired_is_not_there_at_once_and_swept_later(newcomer: HostedAgent) -> None:
-    store = SubstrateStore(newcomer, ttl={"default_ttl": 0, "sweep_interval_minutes": 1})
+def test_what_has_expired_is_not_there_at_once_and_swept_later(kate: HostedAgent) -> None:
+    store = SubstrateStore(kate, ttl={"default_ttl": 0, "sweep_interval_minutes": 1})
     store.put(DOCS, "gone", {"n": 1})
     store.put(DOCS, "kept", {"n": 2}, ttl=None)
     store.put(("other",), "gone", {"n": 3})
-    ident = memory(newcomer, "gone").id
+    ident = memory(kate, "gone").id
     assert store.get(DOCS, "gone") is None
     assert [one.key for one in store.search(())] == ["kept"]
     assert store.list_namespaces() == [DOCS]
     assert (store.sweep_ttl(), store.sweep_ttl()) == (2, 0)
-    assert [change.type for change in newcomer.history(ident)] == ["MemoryLearned", "MemoryForgotten"]
+    assert [change.type for change in kate.history(ident)] == ["MemoryLearned", "MemoryForgotten"]
 
 
-def test_a_program_can_choose_to_see_what_has_expired_until_it_is_swept(newcomer: HostedAgent) -> None:
-    store = SubstrateStore(newcomer, ttl={"omit_expired": False})
+def test_a_program_can_choose_to_see_what_has_expired_until_it_is_swept(kate: HostedAgent) -> None:
+    store = SubstrateStore(kate, ttl={"omit_expired": False})
     store.put(DOCS, "one", {"n": 1}, ttl=0)
     assert store.get(DOCS, "one") is not None
     assert store.sweep_ttl() == 1
@@ -167,32 +167,32 @@ def test_a_program_can_choose_to_see_what_has_expired_until_it_is_swept(newcomer
 
 @pytest.mark.parametrize("how", ["get", "search"])
 @pytest.mark.parametrize("refreshed", [True, False])
-def test_reading_an_item_gives_it_its_whole_time_again(newcomer: HostedAgent, how: str, refreshed: bool) -> None:
-    store = SubstrateStore(newcomer, ttl={"refresh_on_read": True})
+def test_reading_an_item_gives_it_its_whole_time_again(kate: HostedAgent, how: str, refreshed: bool) -> None:
+    store = SubstrateStore(kate, ttl={"refresh_on_read": True})
     store.put(DOCS, "one", {"n": 1}, ttl=60)
     before = store.search(DOCS)[0]
     soon = datetime.now(UTC) + timedelta(minutes=1)
-    newcomer.revise(memory(newcomer, "one").id, expires_at=soon)
+    kate.revise(memory(kate, "one").id, expires_at=soon)
     found = store.get(DOCS, "one", refresh_ttl=refreshed) if how == "get" else store.search(DOCS, refresh_ttl=refreshed)
     assert found
-    expires_at = memory(newcomer, "one").expires_at
+    expires_at = memory(kate, "one").expires_at
     assert expires_at is not None
     assert (expires_at > soon + timedelta(minutes=50)) is refreshed
     assert store.search(DOCS)[0].updated_at == before.updated_at
 
 
-def test_reading_again_and_again_is_not_an_event_each_time(newcomer: HostedAgent) -> None:
-    store = SubstrateStore(newcomer, ttl={"default_ttl": 60})
+def test_reading_again_and_again_is_not_an_event_each_time(kate: HostedAgent) -> None:
+    store = SubstrateStore(kate, ttl={"default_ttl": 60})
     store.put(DOCS, "one", {"n": 1})
     for _ in range(5):
         store.get(DOCS, "one")
-    assert memory(newcomer, "one").version == 1
+    assert memory(kate, "one").version == 1
 
 
-def test_a_put_without_a_time_takes_it_away(newcomer: HostedAgent, store: SubstrateStore) -> None:
+def test_a_put_without_a_time_takes_it_away(kate: HostedAgent, store: SubstrateStore) -> None:
     store.put(DOCS, "one", {"n": 1}, ttl=60)
     store.put(DOCS, "one", {"n": 2})
-    found = memory(newcomer, "one")
+    found = memory(kate, "one")
     assert (found.expires_at, found.tags) == (None, ("langgraph",))
 
 
@@ -204,8 +204,8 @@ def test_a_sweeper_without_a_time_to_keep_has_nothing_to_do(store: SubstrateStor
 # ---------------------------------------------------------------- by meaning
 
 
-def test_items_without_an_index_are_listed_and_not_found_by_a_query(newcomer: HostedAgent) -> None:
-    store = SubstrateStore(newcomer, index=index("text"))
+def test_items_without_an_index_are_listed_and_not_found_by_a_query(kate: HostedAgent) -> None:
+    store = SubstrateStore(kate, index=index("text"))
     store.put(DOCS, "found", {"text": "abc"})
     store.put(DOCS, "hidden", {"text": "abc"}, index=False)
     store.put(DOCS, "without", {"other": "abc"})
@@ -215,63 +215,61 @@ def test_items_without_an_index_are_listed_and_not_found_by_a_query(newcomer: Ho
     assert store.search(DOCS, query="abc") == []
 
 
-def test_a_text_is_embedded_once_for_all_stores(newcomer: HostedAgent) -> None:
+def test_a_text_is_embedded_once_for_all_stores(kate: HostedAgent) -> None:
     embedder = Counting()
-    store = SubstrateStore(newcomer, index=embedder.index())
+    store = SubstrateStore(kate, index=embedder.index())
     store.batch([PutOp(DOCS, str(n), {"text": f"abc {n}"}) for n in range(5)])
     assert len(embedder.texts) == 5
     for _ in range(2):
-        again = SubstrateStore(newcomer, index=embedder.index())
+        again = SubstrateStore(kate, index=embedder.index())
         assert len(again.search(DOCS, query="abc")) == 5
     assert embedder.texts[5:] == ["abc", "abc"]
 
 
-def test_items_that_were_put_without_an_index_are_found_by_a_store_that_has_one(newcomer: HostedAgent) -> None:
-    SubstrateStore(newcomer).put(DOCS, "one", {"text": "abc"})
-    (found,) = SubstrateStore(newcomer, index=index("text")).search(DOCS, query="abc")
+def test_items_that_were_put_without_an_index_are_found_by_a_store_that_has_one(kate: HostedAgent) -> None:
+    SubstrateStore(kate).put(DOCS, "one", {"text": "abc"})
+    (found,) = SubstrateStore(kate, index=index("text")).search(DOCS, query="abc")
     assert found.key == "one"
     assert found.score == pytest.approx(1.0)
 
 
-def test_an_embedder_that_fails_leaves_the_store_as_it_was(newcomer: HostedAgent) -> None:
+def test_an_embedder_that_fails_leaves_the_store_as_it_was(kate: HostedAgent) -> None:
     embedder = Counting()
-    store = SubstrateStore(newcomer, index=embedder.index())
+    store = SubstrateStore(kate, index=embedder.index())
     embedder.fails = True
     with pytest.raises(ConnectionError):
         store.put(DOCS, "one", {"text": "abc"})
     assert store.get(DOCS, "one") is None
 
 
-def test_an_embedder_of_other_dimensions_is_refused(newcomer: HostedAgent) -> None:
-    store = SubstrateStore(newcomer, index={"dims": 3, "embed": letters})
+def test_an_embedder_of_other_dimensions_is_refused(kate: HostedAgent) -> None:
+    store = SubstrateStore(kate, index={"dims": 3, "embed": letters})
     with pytest.raises(WrongDimensions):
         store.put(DOCS, "one", {"text": "abc"})
 
 
 @pytest.mark.parametrize(("kind", "scores"), [("l2", [0.0, -1.0]), ("inner_product", [3.0, 3.0])])
-def test_scores_are_counted_as_was_chosen(newcomer: HostedAgent, kind: Any, scores: list[float]) -> None:
+def test_scores_are_counted_as_was_chosen(kate: HostedAgent, kind: Any, scores: list[float]) -> None:
     store = SubstrateStore(
-        newcomer, index={"dims": DIMENSIONS, "embed": letters, "fields": ["text"], "distance_type": kind}
+        kate, index={"dims": DIMENSIONS, "embed": letters, "fields": ["text"], "distance_type": kind}
     )
     store.put(DOCS, "exact", {"text": "abc"})
     store.put(DOCS, "near", {"text": "abcd"})
     assert [one.score for one in store.search(DOCS, query="abc")] == pytest.approx(scores)
 
 
-def test_an_index_without_any_embedder_says_what_to_do(newcomer: HostedAgent) -> None:
+def test_an_index_without_any_embedder_says_what_to_do(kate: HostedAgent) -> None:
     with pytest.raises(Misconfigured, match="SUBSTRATE_EMBEDDER"):
-        SubstrateStore(newcomer, index={"fields": ["text"]})
+        SubstrateStore(kate, index={"fields": ["text"]})
 
 
 # ---------------------------------------------------------------- whose they are
 
 
 @pytest.fixture
-def both(shared_runtime: Runtime, newcomer: HostedAgent) -> tuple[HostedAgent, HostedAgent]:
+def both(hosts: Hosts) -> tuple[HostedAgent, HostedAgent]:
     """Two agents of one house, neither of whom is its owner."""
-    tokens = [newcomer.issue_token(newcomer.create_agent(name)) for name in ("kate", "leo")]
-    kate, leo = (shared_runtime.agent(token) for token in tokens)
-    return kate, leo
+    return hosts.kate, hosts.leo
 
 
 def test_nothing_of_another_agent_is_found_by_any_name_prefix_or_query(both: tuple[HostedAgent, HostedAgent]) -> None:
@@ -327,12 +325,10 @@ def test_who_only_reads_a_scope_searches_it_by_meaning_too(both: tuple[HostedAge
 # ---------------------------------------------------------------- who is faster
 
 
-def test_many_who_put_one_key_at_once_are_never_told_that_it_is_taken(
-    newcomer: HostedAgent, store: SubstrateStore
-) -> None:
+def test_many_who_put_one_key_at_once_are_never_told_that_it_is_taken(kate: HostedAgent, store: SubstrateStore) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda n: store.put(DOCS, "one", {"n": n}), range(40)))
-    (found,) = newcomer.list(status=None).memories
+    (found,) = kate.list(status=None).memories
     assert found.version == 40
     last = store.get(DOCS, "one")
     assert last is not None
@@ -351,19 +347,19 @@ def test_many_who_put_and_delete_one_key_at_once_leave_one_or_none(store: Substr
 # ---------------------------------------------------------------- asyncio
 
 
-def test_puts_of_one_turn_of_the_loop_are_one_batch_and_the_last_counts(newcomer: HostedAgent) -> None:
+def test_puts_of_one_turn_of_the_loop_are_one_batch_and_the_last_counts(kate: HostedAgent) -> None:
     async def program() -> None:
-        async with AsyncSubstrateStore(newcomer) as store:
+        async with AsyncSubstrateStore(kate) as store:
             await asyncio.gather(*(store.aput(DOCS, "one", {"n": n}) for n in range(10)))
             found = await store.aget(DOCS, "one")
             assert found is not None
             assert found.value == {"n": 9}
-            assert memory(newcomer, "one").version == 1
+            assert memory(kate, "one").version == 1
 
     asyncio.run(program())
 
 
-def test_an_embedder_that_must_be_awaited_is_awaited_on_the_loop(newcomer: HostedAgent) -> None:
+def test_an_embedder_that_must_be_awaited_is_awaited_on_the_loop(kate: HostedAgent) -> None:
     loops = set()
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:
@@ -371,7 +367,7 @@ def test_an_embedder_that_must_be_awaited_is_awaited_on_the_loop(newcomer: Hoste
         return letters(texts)
 
     async def program() -> None:
-        store = SubstrateStore(newcomer, index={"dims": DIMENSIONS, "embed": embed, "fields": ["text"]})
+        store = SubstrateStore(kate, index={"dims": DIMENSIONS, "embed": embed, "fields": ["text"]})
         await asyncio.gather(*(store.aput(DOCS, str(n), {"text": "abc"}) for n in range(30)))
         assert len(await store.asearch(DOCS, query="abc", limit=50)) == 30
         assert loops == {asyncio.get_running_loop()}
@@ -379,9 +375,9 @@ def test_an_embedder_that_must_be_awaited_is_awaited_on_the_loop(newcomer: Hoste
     asyncio.run(program())
 
 
-def test_an_async_store_sweeps_until_it_is_stopped(newcomer: HostedAgent) -> None:
+def test_an_async_store_sweeps_until_it_is_stopped(kate: HostedAgent) -> None:
     async def program() -> None:
-        async with AsyncSubstrateStore(newcomer, ttl={"default_ttl": 0}) as store:
+        async with AsyncSubstrateStore(kate, ttl={"default_ttl": 0}) as store:
             await store.aput(DOCS, "one", {"n": 1})
             assert await store.sweep_ttl() == 1
             task = await store.start_ttl_sweeper(60)

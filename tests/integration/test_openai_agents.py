@@ -49,8 +49,8 @@ def texts(items: list[TResponseInputItem]) -> list[str]:
 
 
 @pytest.fixture
-def session(newcomer: HostedAgent) -> SubstrateSession:
-    return SubstrateSession(newcomer, "abc")
+def session(kate: HostedAgent) -> SubstrateSession:
+    return SubstrateSession(kate, "abc")
 
 
 def test_every_kind_of_item_comes_back_as_it_was(session: SubstrateSession) -> None:
@@ -81,16 +81,16 @@ def test_any_json_is_a_turn_that_comes_back(item: dict[str, Any]) -> None:
     assert _item_of(stored) == item
 
 
-def test_what_people_read_of_a_turn_is_its_text(newcomer: HostedAgent, session: SubstrateSession) -> None:
+def test_what_people_read_of_a_turn_is_its_text(kate: HostedAgent, session: SubstrateSession) -> None:
     asyncio.run(session.add_items(cast("list[TResponseInputItem]", [ITEMS[0], ITEMS[2]])))
-    turns = newcomer.session("abc").window()
+    turns = kate.session("abc").window()
     assert [(turn.role, turn.content) for turn in turns] == [
         ("user", "Where is the key?"), ("assistant", "Under the pot. 🪴"),
     ]  # fmt: skip
 
 
-def test_a_turn_that_another_door_added_is_a_message(newcomer: HostedAgent, session: SubstrateSession) -> None:
-    newcomer.session("abc").add_turn("assistant", "Hello")
+def test_a_turn_that_another_door_added_is_a_message(kate: HostedAgent, session: SubstrateSession) -> None:
+    kate.session("abc").add_turn("assistant", "Hello")
     assert asyncio.run(session.get_items()) == [{"role": "assistant", "content": "Hello"}]
 
 
@@ -110,9 +110,9 @@ def test_all_of_a_long_conversation_is_there_and_its_end_by_itself(session: Subs
     asyncio.run(program())
 
 
-def test_the_limit_of_its_settings_holds_where_none_is_given(newcomer: HostedAgent) -> None:
+def test_the_limit_of_its_settings_holds_where_none_is_given(kate: HostedAgent) -> None:
     async def program() -> None:
-        session = SubstrateSession(newcomer, "abc", session_settings=SessionSettings(limit=2))
+        session = SubstrateSession(kate, "abc", session_settings=SessionSettings(limit=2))
         await session.add_items(said("a", "b", "c"))
         assert texts(await session.get_items()) == ["b", "c"]
         assert texts(await session.get_items(limit=3)) == ["a", "b", "c"]
@@ -134,11 +134,11 @@ def test_the_latest_item_is_taken_back_and_then_the_one_before(session: Substrat
     asyncio.run(program())
 
 
-def test_of_several_who_take_back_at_once_each_gets_another(newcomer: HostedAgent) -> None:
+def test_of_several_who_take_back_at_once_each_gets_another(kate: HostedAgent) -> None:
     async def program() -> None:
-        first = SubstrateSession(newcomer, "abc")
+        first = SubstrateSession(kate, "abc")
         await first.add_items(said(*"abcdefgh"))
-        others = [SubstrateSession(newcomer, "abc") for _ in range(8)]
+        others = [SubstrateSession(kate, "abc") for _ in range(8)]
         popped = await asyncio.gather(*(one.pop_item() for one in others))
         assert sorted(texts([one for one in popped if one])) == list("abcdefgh")
         assert await first.get_items() == []
@@ -147,7 +147,7 @@ def test_of_several_who_take_back_at_once_each_gets_another(newcomer: HostedAgen
 
 
 def test_a_cleared_session_is_empty_and_goes_on_while_its_history_stays(
-    newcomer: HostedAgent, session: SubstrateSession
+    kate: HostedAgent, session: SubstrateSession
 ) -> None:
     async def program() -> None:
         await session.add_items(said("a", "b"))
@@ -158,13 +158,13 @@ def test_a_cleared_session_is_empty_and_goes_on_while_its_history_stays(
         assert texts(await session.get_items()) == ["c"]
 
     asyncio.run(program())
-    contents = [turn.content for turn in newcomer.session("abc").everything()]
+    contents = [turn.content for turn in kate.session("abc").everything()]
     assert contents == ["a", "b", "the session begins anew", "c"]
 
 
-def test_after_an_erasure_nothing_comes_back(newcomer: HostedAgent, session: SubstrateSession) -> None:
+def test_after_an_erasure_nothing_comes_back(kate: HostedAgent, session: SubstrateSession) -> None:
     asyncio.run(session.add_items(said("secret")))
-    newcomer.erase_where(session="abc")
+    kate.erase_where(session="abc")
     with pytest.raises((NotFound, WrongState)):
         asyncio.run(session.get_items())
 
@@ -192,7 +192,7 @@ def test_another_runtime_goes_on_and_another_agent_sees_nothing(
         assert asyncio.run(SubstrateSession(hosts.hosted(desk, house.leo), "abc").get_items()) == []
 
 
-def test_the_sdk_holds_a_conversation_with_tools_over_it(newcomer: HostedAgent, shared_runtime: Runtime) -> None:
+def test_the_sdk_holds_a_conversation_with_tools_over_it(kate: HostedAgent, shared_runtime: Runtime) -> None:
     @function_tool
     def look(where: str) -> str:
         """Look somewhere."""
@@ -207,10 +207,10 @@ def test_the_sdk_holds_a_conversation_with_tools_over_it(newcomer: HostedAgent, 
             ]
         )
         finder = Agent(name="finder", model=model, tools=[look])
-        session = SubstrateSession(newcomer, "talk")
+        session = SubstrateSession(kate, "talk")
         first = await Runner.run(finder, "Where is the key?", session=session, run_config=UNTRACED)
         assert first.final_output == "It is under the pot."
-        again = SubstrateSession(newcomer, "talk")
+        again = SubstrateSession(kate, "talk")
         second = await Runner.run(finder, "Sorry?", session=again, run_config=UNTRACED)
         assert second.final_output == "As I said: the pot."
         assert model.last_call is not None

@@ -112,7 +112,6 @@ def by_correlation(large: Large) -> object:
 READS: dict[str, Callable[[Large], object]] = {
     "get": lambda large: large.owner.get(large.memory),
     "get by key": lambda large: large.owner.get_by_key("key 5000"),
-    "get by keys": lambda large: large.owner.get_by_keys(["key 5000", "key 6000"], scope="house"),
     "list, first page": lambda large: large.owner.list(limit=50),
     "list, a page from the other end": lambda large: large.owner.list(
         limit=50, after=large.last_page, newest_first=False
@@ -120,6 +119,9 @@ READS: dict[str, Callable[[Large], object]] = {
     "list, the last page": lambda large: large.owner.list(limit=50, after=large.last_page),
     "list of a scope": lambda large: large.owner.list(scope="house", limit=50),
     "links": lambda large: large.owner.links(large.memory),
+    "get many": lambda large: large.owner.get_many([large.memory, uuid4()]),
+    "get by keys": lambda large: large.owner.get_by_keys(["key 5000", "key 7", "none"], scope="house"),
+    "links of many": lambda large: large.owner.links_of([large.memory, uuid4()]),
     "rights": lambda large: large.owner.rights(),
     "history": lambda large: large.owner.history(large.memory),
     "why": lambda large: large.owner.why(large.memory),

@@ -75,7 +75,7 @@ class Index:
 
     def _texts(self, found: Sequence[Stamp | Memory]) -> list[list[str]]:
         bare = [one.key for one in found if isinstance(one, Stamp)]
-        there = self._agent.get_by_keys(bare, scope=self._scope, expired=None)
+        there = self._agent.get_by_keys(bare, scope=self._scope)
         memories = [one if isinstance(one, Memory) else there.get(one.key) for one in found]
         return [self.texts(value_of(one), paths_of(one)) if one is not None else [] for one in memories]
 

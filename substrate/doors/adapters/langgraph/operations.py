@@ -29,11 +29,10 @@ from substrate.doors.adapters.langgraph.naming import END, ROOT, Name, beginning
 from substrate.errors import Conflict, ContentTooLarge, Denied, InvalidInput, NotFound, SubstrateError
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.part_vectors import Embedding
-from substrate.world import events as e
 from substrate.world.keyed import Place
 from substrate.world.memories import NewMemory
 from substrate.world.model import Memory
-from substrate.world.principal import ScopeRef, checked
+from substrate.world.principal import ScopeRef
 
 #: Items that are looked through at first where a filter decides; each time after that, four times as many.
 PAGE = 1_000
@@ -81,11 +80,17 @@ class Operations:
 
     def _get(self, ops: Mapping[int, GetOp], results: list[Result]) -> None:
         keys = {number: Name(tuple(op.namespace), op.key).memory_key for number, op in ops.items()}
-        found = self._agent.get_by_keys(keys.values(), scope=self._scope, expired=self._expired)
+        found = self._there(keys.values())
         for number, key in keys.items():
             results[number] = item.item_of(found[key]) if key in found else None
         refreshed = {keys[number] for number, op in ops.items() if op.refresh_ttl}
         self._refresh([memory for key, memory in found.items() if key in refreshed])
+
+    def _there(self, keys: Iterable[str]) -> dict[str, Memory]:
+        found, now = self._agent.get_by_keys(keys, scope=self._scope), datetime.now(UTC)
+        if self._expired is None:
+            return found
+        return {key: one for key, one in found.items() if one.expires_at is None or one.expires_at > now}
 
     def _search(self, op: SearchOp, embedding: Embedding | None) -> Result:
         if op.limit < 0 or op.offset < 0:
@@ -108,7 +113,7 @@ class Operations:
             beginning(tuple(op.namespace_prefix)), scope=self._scope, expired=self._expired
         )
         best = index.nearest(query, stamps, embedding)[op.offset : end]
-        there = self._agent.get_by_keys((stamp.key for stamp, _ in best), scope=self._scope, expired=self._expired)
+        there = self._there(stamp.key for stamp, _ in best)
         return [(there[stamp.key], score) for stamp, score in best if stamp.key in there]
 
     def _latest(self, op: SearchOp) -> list[Memory]:
@@ -159,13 +164,13 @@ class Operations:
         vectors = index.made(memories, embedding) if index and embedding else []
         _raise_first(self._agent.keep_many(memories))
         if index is not None:
-            there = self._agent.get_by_keys((str(one.key) for one in memories), scope=self._scope, expired=None)
+            there = self._agent.get_by_keys((str(one.key) for one in memories), scope=self._scope)
             index.keep(memories, vectors, there)
 
     def _delete(self, names: Sequence[Name]) -> None:
         keys = [name.memory_key for name in names]
-        there = self._agent.get_by_keys(keys, scope=self._scope, expired=None)
-        answers = self._agent.forget_many(there.values(), reason="deleted from the store") if there else []
+        there = self._agent.get_by_keys(keys, scope=self._scope)
+        answers = self._agent.forget_many([one.id for one in there.values()], reason="deleted from the store")
         # Who finds that somebody else has deleted it has what he wanted.
         _raise_first(answer for answer in answers if not isinstance(answer, Conflict))
 
@@ -173,14 +178,13 @@ class Operations:
         """Give what was read its whole time again. Where one may not, or somebody was faster, it stays as it is."""
         now = datetime.now(UTC)
         due = [(memory, until) for memory in memories if (until := _until(memory, now)) is not None]
-        changes = [(memory, checked(e.MemoryRevised, expires_at=until)) for memory, until in due]
-        answers = self._agent.change_many(changes) if changes else []
+        answers = self._agent.revise_many([(memory, {"expires_at": until}) for memory, until in due]) if due else []
         _raise_first([one for one in answers if not isinstance(one, Conflict | Denied | NotFound)])
 
     def sweep(self) -> int:
         """Forget what has expired; returns how many."""
         expired = self._agent.list_keyed(ROOT, scope=self._scope, expired=True)
-        answers = self._agent.forget_many(expired, reason="its time was over") if expired else []
+        answers = self._agent.forget_many([one.id for one in expired], reason="its time was over") if expired else []
         return sum(not isinstance(one, SubstrateError) for one in answers)
 
     def _now(self) -> datetime:
