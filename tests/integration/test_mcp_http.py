@@ -37,13 +37,13 @@ def test_tools_are_listed_with_their_schemas_and_hints(served: Served) -> None:
     async def main() -> None:
         async with client(served.url, served.kate) as session:
             found = {one.name: one for one in (await session.list_tools()).tools}
-        assert set(found) == {"note", "find", "explode"}
+        assert set(found) == {"note", "find", "explode", "wait"}
         assert found["note"].inputSchema["required"] == ["content"]
         assert found["note"].title == "Note"
         assert "data that anyone may have written" in (found["find"].description or "")
         hints = {name: one.annotations for name, one in found.items()}
         assert [(h.readOnlyHint, h.destructiveHint, h.idempotentHint, h.openWorldHint) for h in hints.values() if h] == [
-            (False, False, False, False), (True, False, True, False), (False, True, False, False),
+            (False, False, False, False), (True, False, True, False), (False, True, False, False), (False,) * 4,
         ]  # fmt: skip
 
     together(main)
