@@ -7,14 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from substrate.runtime.agent import HostedAgent
 from substrate.runtime.runtime import Runtime
 from substrate.world.world import World
 from tests.conftest import FreshDatabase
-from tests.hosts import runtime
+from tests.hosts import Hosts, hosted, runtime
 from tests.residents import House
+from tests.served import Served, served
 from tests.servers import DatabaseUrls
 from tests.shell import Shell, in_a_clean_environment
 from tests.toolboxes import Boxes
+
+
+@pytest.fixture(scope="module")
+def server(fresh_database: FreshDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server on loopback, one for all tests of a module: each makes its own agents, or looks for its own memories."""
+    with fresh_database() as urls, served(urls, tmp_path_factory.mktemp("home")) as found:
+        yield found
 
 
 @pytest.fixture
@@ -51,3 +60,13 @@ def shared_runtime(fresh_database: FreshDatabase, tmp_path_factory: pytest.TempP
 @pytest.fixture
 def boxes(shared_runtime: Runtime) -> Boxes:
     return Boxes.of_a_new_house(shared_runtime)
+
+
+@pytest.fixture
+def hosts(shared_runtime: Runtime) -> Hosts:
+    return Hosts(*(hosted(shared_runtime, one) for one in House.found(shared_runtime.world)))
+
+
+@pytest.fixture
+def kate(hosts: Hosts) -> HostedAgent:
+    return hosts.kate
