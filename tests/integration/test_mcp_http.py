@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import anyio
+import httpx
 import pytest
 from mcp import McpError, types
 from pydantic import AnyUrl
 
+from substrate.doors.http.serving import serving as http_serving
 from tests.conftest import FreshDatabase
-from tests.mcp_clients import Served, a_house_served, client, said_by, text_of, together
+from tests.mcp_clients import Raw, Served, a_house_served, client, request, said_by, text_of, together
 
 
 @pytest.fixture(scope="module")
@@ -211,6 +214,24 @@ def test_a_client_may_choose_among_the_sets_that_are_configured(served: Served) 
             assert (refused.structuredContent or {})["error"]["code"] == "unknown_tool"
 
     together(main)
+
+
+def test_the_server_for_http_serves_it_too_and_ends_although_a_client_listens(served: Served) -> None:
+    settings = served.runtime.settings.model_copy(update={"http_port": 0})
+    with ExitStack() as still_open, http_serving(served.runtime, settings) as address:
+
+        async def main() -> None:
+            async with client(f"{address}/mcp", served.kate) as session:
+                await session.call_tool("note", {"content": "the ladder is in the shed"})
+                found = await session.call_tool("find", {"query": "ladder", "limit": 1})
+                assert _contents(found) == ["the ladder is in the shed"]
+
+        together(main)
+        raw = Raw(f"{address}/mcp", served.kate)
+        raw.begin()
+        listening = httpx.stream("GET", raw.url, headers=raw.headers, verify=False)
+        assert still_open.enter_context(listening).status_code == 200
+        assert Raw(f"{address}/mcp", None).post(request("tools/list")).status_code == 401
 
 
 def test_what_a_session_taught_can_be_told_by_its_session(served: Served) -> None:
