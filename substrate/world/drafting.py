@@ -109,14 +109,11 @@ class Drafting(Principal):
     def _changed(
         self, state: Memory, payload: Payload, evidence: Evidence | None = None, *,
         expected_version: int | None = None, event_id: UUID | None = None, correlation: UUID | None = None,
+        occurred_at: datetime | None = None,
     ) -> Draft:  # fmt: skip
         """A change to a memory whose present state is known: `evolve` says what it becomes."""
-        at, event_id = moment(None), event_id or new_id()
-        event = Event(
-            self.house, 0, event_id, state.parent_id, state.id, state.version + 1, type(payload).__name__,
-            payload.schema_version, self.id, None, None, None, None, None, at, at, b"", payload,
-        )  # fmt: skip
-        after = evolve(state, event)
+        at, event_id = moment(occurred_at), event_id or new_id()
+        after = evolve(state, self._told(state.parent_id, state.id, state.version + 1, event_id, payload, at))
         if isinstance(payload, e.MemoryRevised):
             check_validity(after)
         return self._draft(
@@ -130,6 +127,15 @@ class Drafting(Principal):
             context=self._context_of(evidence, correlation),
             key=(state.parent_id, after.key) if after.key and after.status == "active" else None,
         )
+
+    def _told(  # noqa: PLR0917 - the places of an event
+        self, scope: UUID, subject: UUID, version: int, event_id: UUID, payload: Payload, at: datetime
+    ) -> Event:
+        """The event that is about to be written, as far as `evolve` asks for it."""
+        return Event(
+            self.house, 0, event_id, scope, subject, version, type(payload).__name__, payload.schema_version, self.id,
+            None, None, None, None, None, at, at, b"", payload,
+        )  # fmt: skip
 
     def _current(self, memory: UUID | str) -> Memory:
         """The memory as it is now, under row-level security and our own filter besides."""
@@ -153,22 +159,26 @@ class Drafting(Principal):
         if evidence is not None and evidence.derived_from:
             self._check_sources(evidence)
         event_id = as_event_id(event_id)
-        if event_id is not None and (before := self._repeated(event_id)) is not None:
-            if before.subject_id != as_id(memory) or (before.payload != payload and not before.erased):
-                raise IdempotencyConflict(f"event id {event_id} was used before, with another payload")
-            return repeat_of(before)
         # Threads of one process take turns at a memory; between processes the faster one wins, and the other reads again.
         with self._engine.turn(as_id(memory)):
             for left in reversed(range(STALE_RETRIES)):
-                draft = self._changed(
-                    self._current(memory), payload, evidence, expected_version=expected_version, event_id=event_id
-                )
+                state = self._current(memory)
+                # In this order: whoever sends the same event meanwhile is found here, or by `append`. The other way round
+                # the state might be what that event made of it, and the same change of that be refused.
+                if event_id is not None and (before := self._repeated(event_id)) is not None:
+                    return _repeat_of_change(before, state.id, payload)
+                draft = self._changed(state, payload, evidence, expected_version=expected_version, event_id=event_id)
                 try:
-                    return receipt_of(draft, self._submit(draft)[0])
+                    return self._receipt(draft, self._submit(draft)[0])
                 except StaleMemory:
                     if expected_version is not None or not left:
                         raise
         raise AssertionError("unreachable")
+
+    def _receipt(self, draft: Draft, written: Written) -> Receipt:
+        """That of a repeat names the version that the first one made, which need not be the one this draft would make."""
+        before = self._repeated(draft.event_id) if written.repeated else None
+        return receipt_of(draft, written) if before is None else repeat_of(before)
 
     def _same_supersession(self, before: Event, memory: UUID, given: e.MemoryLearned) -> None:
         """Raise unless the event that was written before says what is said now, of the same memory."""
@@ -216,6 +226,13 @@ def check_validity(memory: Memory | e.MemoryLearned) -> None:
 def receipt_of(draft: Draft, written: Written) -> Receipt:
     version = (draft.expected_version or 0) + 1
     return Receipt(draft.subject, version, written.position, written.recorded_at, written.repeated)
+
+
+def _repeat_of_change(before: Event, memory: UUID, payload: Payload) -> Receipt:
+    """The first one's receipt. Raises `IdempotencyConflict` unless it said the same of the same memory."""
+    if before.subject_id != memory or (before.payload != payload and not before.erased):
+        raise IdempotencyConflict(f"event id {before.event_id} was used before, with another payload")
+    return repeat_of(before)
 
 
 def repeat_of(event: Event) -> Receipt:

@@ -196,12 +196,13 @@ class Remembering(Drafting):
         The new memory takes the old one's scope, kind, key, tags and category unless `fields` say otherwise.
         """
         event_id = as_event_id(event_id)
+        old = self._current(memory)
+        # After the state was read, for the reason that `_change` gives.
         if event_id is not None and (before := self._repeated(event_id)) is not None:
             given = checked(e.MemoryLearned, content=content, **{k: v for k, v in fields.items() if v is not None})
-            self._same_supersession(before, as_id(memory), given)
+            self._same_supersession(before, old.id, given)
             return repeat_of(before)
         event_id = event_id or new_id()
-        old = self._current(memory)
         taken = {"kind": old.kind, "key": old.key, "tags": old.tags, "category": old.category, "title": old.title,
                  "description": old.description, "concept_tags": old.concept_tags, "tier": old.tier}  # fmt: skip
         new = NewMemory(

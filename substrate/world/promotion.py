@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from substrate.errors import Conflict, Denied, InvalidInput, NotFound, WrongState
+from substrate.errors import Conflict, Denied, IdempotencyConflict, InvalidInput, NotFound, WrongState
 from substrate.world import events as e
 from substrate.world.append import Written
+from substrate.world.drafting import repeat_of
 from substrate.world.events import decode
 from substrate.world.evolve import REVISABLE
 from substrate.world.ids import derived_id, new_id
@@ -80,7 +81,7 @@ class Promoting(Remembering):
         """
         waiting = self.proposal(proposal)
         if event_id is not None and (before := self._repeated(event_id)) is not None:
-            return Receipt(before.subject_id, before.version or 1, before.position, before.recorded_at, repeated=True)
+            return repeat_of(_the_same(before, e.MemoryPromoted, waiting))
         _must_wait(waiting)
         shown: dict[str, Any] = dict(waiting.shown or {})
         if key is not UNSET:
@@ -109,6 +110,9 @@ class Promoting(Remembering):
     ) -> Proposal:
         """Say no. The proposer sees by whom and why; the private memory is not touched."""
         waiting = self.proposal(proposal)
+        if event_id is not None and (before := self._repeated(event_id)) is not None:
+            _the_same(before, e.MemoryPromotionDeclined, waiting)
+            return self.proposal(proposal)
         _must_wait(waiting)
         payload = checked(e.MemoryPromotionDeclined, proposal=waiting.id, **evidence_fields(None, reason))
         # Its subject is the private memory: erasing that also erases a reason that may quote it.
@@ -146,6 +150,13 @@ def _must_wait(proposal: Proposal) -> None:
         raise WrongState(f"proposal {proposal.id} was withdrawn: the memory behind it was erased")
     if proposal.status != "pending":
         raise WrongState(f"proposal {proposal.id} was {proposal.status} by {proposal.decided_by} already")
+
+
+def _the_same(before: e.Event, kind: type[e.MemoryPromoted | e.MemoryPromotionDeclined], waiting: Proposal) -> e.Event:
+    """The event, if it decided so on this proposal before. Raises `IdempotencyConflict` if it is about anything else."""
+    if not isinstance(before.payload, kind) or before.payload.proposal != waiting.id:
+        raise IdempotencyConflict(f"event id {before.event_id} was used before, with another payload")
+    return before
 
 
 def _proposal(row: tuple[Any, ...]) -> Proposal:

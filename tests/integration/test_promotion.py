@@ -8,7 +8,15 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from substrate.errors import Denied, DuplicateKey, InvalidInput, NotFound, SubstrateError, WrongState
+from substrate.errors import (
+    Denied,
+    DuplicateKey,
+    IdempotencyConflict,
+    InvalidInput,
+    NotFound,
+    SubstrateError,
+    WrongState,
+)
 from substrate.world.model import Evidence
 from substrate.world.world import World
 from tests.residents import House
@@ -168,6 +176,17 @@ def test_proposing_and_approving_can_be_repeated_with_their_event_ids(house: Hou
     approved = house.owner.approve_promotion(first.id, event_id=approving)
     again = house.owner.approve_promotion(first.id, event_id=approving)
     assert (again.memory, again.position, again.repeated) == (approved.memory, approved.position, True)
+
+
+def test_declining_can_be_repeated_and_an_event_id_decides_one_thing_only(house: House) -> None:
+    one, other = (house.kate.propose_promotion(house.kate.remember(text).memory) for text in ("one", "other"))
+    declining = uuid4()
+    declined = house.owner.decline_promotion(one.id, "no", event_id=declining)
+    assert house.owner.decline_promotion(one.id, "no", event_id=declining) == declined
+    for decide in (house.owner.approve_promotion, house.owner.decline_promotion):
+        with pytest.raises(IdempotencyConflict):
+            decide(other.id, event_id=declining)
+    assert house.owner.proposal(other.id).status == "pending"
 
 
 def test_only_to_a_scope_that_one_can_see_and_that_is_no_agents(house: House) -> None:

@@ -11,7 +11,8 @@ import substrate
 
 SURFACE = [
     "Agent", "Event", "Evidence", "HostedAgent", "Link", "Memory", "NewMemory", "Operator", "Position", "Proposal",
-    "Receipt", "Rights", "Runtime", "Scope", "Seal", "Settings", "Source", "SubstrateError", "World", "errors",
+    "Receipt", "Rights", "Runtime", "Scope", "Seal", "Settings", "Source", "SubstrateError", "Toolbox", "World",
+    "errors",
 ]  # fmt: skip
 
 
