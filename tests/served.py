@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from queue import Queue
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 import httpx
 
-from substrate.doors.http.app import create_app
-from substrate.doors.http.serving import Server, configuration
+from substrate.doors.http.serving import serving
 from substrate.runtime.runtime import Runtime
-from substrate.settings import Settings
 from tests.hosts import runtime
 from tests.servers import DatabaseUrls
 
@@ -46,24 +42,8 @@ def served(urls: DatabaseUrls, home: Path, **settings: Any) -> Iterator[Served]:
         founded = opened.world.found_house("home", "ana")
         owner = founded.owner
         kate, leo = (owner.issue_token(owner.create_agent(name)) for name in ("kate", "leo"))
-        with serving(opened, opened.settings) as url:
+        with serving(opened) as url:
             yield Served(url, opened, founded.house.id, founded.token, kate, leo)
-
-
-@contextmanager
-def serving(opened: Runtime, settings: Settings) -> Iterator[str]:
-    """The address of a server that runs in a thread until the block ends."""
-    app = create_app(opened, settings)
-    ready: Queue[str] = Queue()
-    server = Server(app, configuration(app, settings), ready.put)
-    thread = threading.Thread(target=server.run, name="http", daemon=True)
-    thread.start()
-    try:
-        yield ready.get(timeout=TIMEOUT)
-    finally:
-        server.should_exit = True
-        thread.join(TIMEOUT)
-        assert not thread.is_alive()
 
 
 @contextmanager

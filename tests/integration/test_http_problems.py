@@ -11,9 +11,10 @@ from uuid import uuid4
 import pytest
 
 from substrate.doors.http.bodies import DEEPEST
+from substrate.doors.http.serving import serving
 from substrate.runtime.agent import HostedAgent
 from tests.conftest import FreshDatabase
-from tests.served import Served, newcomer, served, serving
+from tests.served import Served, newcomer, served
 
 
 def test_a_path_that_is_not_there_is_a_problem(server: Served) -> None:

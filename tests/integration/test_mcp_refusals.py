@@ -13,7 +13,7 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from substrate.doors.mcp.http import Origins
+from substrate.doors.mcp.origins import Origins
 from tests.conftest import FreshDatabase
 from tests.mcp_clients import BEGIN, Raw, Served, a_house_served, asked, call, client, request, serving, together
 

@@ -41,7 +41,7 @@ def test_there_is_a_command_for_everything_that_can_be_done() -> None:
         ("credentials",), ("token", "issue"), ("token", "list"), ("token", "revoke"), ("token", "recover"),
         ("house", "create"), ("house", "show"), ("house", "list"), ("room", "create"), ("room", "list"),
         ("agent", "create"), ("agent", "list"), ("rename",), ("move",), ("remove",), ("configure",), ("grant",),
-        ("revoke",), ("rights",), ("remember",), ("import",), ("revise",), ("reinforce",), ("supersede",), ("forget",),
+        ("revoke",), ("rights",), ("remember",), ("import",), ("bring",), ("imports",), ("revise",), ("reinforce",), ("supersede",), ("forget",),
         ("restore",), ("tier",), ("link",), ("unlink",), ("get",), ("list",), ("links",), ("recall",),
         ("manifest",), ("hot",), ("neighbours",), ("rebuild",), ("doctor",), ("reembed",), ("dead-letters",), ("propose",), ("proposals",),
         ("approve",), ("decline",), ("why",), ("history",), ("as-of",), ("diff",), ("retract",), ("undo-retraction",),

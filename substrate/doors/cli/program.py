@@ -28,6 +28,7 @@ NOUNS = {
     "house": "house",
     "scope": "rename move remove configure grant revoke rights room retention",
     "learning": "remember import",
+    "bringing": "bring",
     "changing": "revise reinforce supersede forget restore tier link unlink",
     "memory": "get list links",
     "recall": "recall manifest hot neighbours",

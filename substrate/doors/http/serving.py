@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from queue import Queue
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 
 #: Seconds that requests have to end when the server is asked to stop.
 GRACE = 10
+#: Seconds that a connection is kept on which nothing is asked: longer than clients and proxies keep theirs.
+KEEP_ALIVE = 75
 #: Connections that may wait to be accepted.
 BACKLOG = 1_024
+NOT_STARTED = "the server could not be started; its log says why"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -35,15 +39,43 @@ def serve(runtime: Runtime, settings: Settings | None = None, on_ready: Callable
     `on_ready` gets the address (`http://127.0.0.1:8420`) once requests are answered there; port 0 is any free one.
     Raises `Misconfigured` for an address that may not be served, `Unavailable` for one that is taken.
     """
-    chosen = settings or runtime.settings
-    check_address(chosen)
-    _check_tls(chosen)
-    app = create_app(runtime, chosen)
-    with _listening(chosen) as listener:
-        server = Server(app, configuration(app, chosen), on_ready)
+    with _made(runtime, settings or runtime.settings, on_ready) as (server, listener):
         server.run(sockets=[listener])
     if server.failed:
-        raise Unavailable("the server could not be started; its log says why")
+        raise Unavailable(NOT_STARTED)
+
+
+@contextmanager
+def serving(runtime: Runtime, settings: Settings | None = None) -> Iterator[str]:
+    """The address of a server in a thread of its own, for as long as the block lasts. Raises what `serve` does."""
+    ready: Queue[str | None] = Queue()
+    with _made(runtime, settings or runtime.settings, ready.put) as (server, listener):
+
+        def run() -> None:
+            server.run(sockets=[listener])
+            ready.put(None)
+
+        thread = threading.Thread(target=run, name="http", daemon=True)
+        thread.start()
+        try:
+            address = ready.get()
+            if address is None:
+                raise Unavailable(NOT_STARTED)
+            yield address
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def _made(
+    runtime: Runtime, settings: Settings, on_ready: Callable[[str], None] | None
+) -> Iterator[tuple[Server, socket.socket]]:
+    check_address(settings)
+    _check_tls(settings)
+    app = create_app(runtime, settings)
+    with _listening(settings) as listener:
+        yield Server(app, _configuration(app, settings), on_ready), listener
 
 
 def check_address(settings: Settings) -> None:
@@ -116,14 +148,12 @@ class Server(uvicorn.Server):
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def _configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """How uvicorn serves an app of ours."""
     # It would write down queries, wherever somebody listens to all loggers; see `access` for ours.
     logging.getLogger("uvicorn.access").disabled = True
     return uvicorn.Config(
         app,
-        host=settings.http_host.strip("[]"),
-        port=settings.http_port,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -132,6 +162,7 @@ def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
         ssl_certfile=settings.http_tls_cert,
         ssl_keyfile=settings.http_tls_key,
         timeout_graceful_shutdown=GRACE,
+        timeout_keep_alive=KEEP_ALIVE,
         ws="none",
         backlog=BACKLOG,
     )
@@ -151,4 +182,7 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
             " set SUBSTRATE_HTTP_PORT to another one, or to 0 for any"
         ) from None
     with listener:
+        # Inherited by each connection. Asyncio sets it only on sockets that it made itself, and without it every answer
+        # waits some 40 ms for the client to acknowledge its headers before its body is sent.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield listener

@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import NoReturn
-from urllib.parse import urlsplit
 
 import anyio
 from mcp import types
@@ -24,7 +23,6 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -32,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from substrate.doors.entrance import Entrance
 from substrate.doors.mcp.gate import Refusal, admitted
 from substrate.doors.mcp.guest import Guest
+from substrate.doors.mcp.origins import Origins
 from substrate.doors.mcp.server import MemoryServer
 from substrate.doors.mcp.threads import Threads
 from substrate.doors.mcp.watching import Visit, visiting
@@ -42,7 +41,6 @@ from substrate.world.credential import Credential
 
 #: Sessions at once, those of one token among them, and seconds after which one ends that nobody asks anything of.
 MOST_SESSIONS, MOST_EACH, IDLE = 1_000, 100, 30 * 60.0
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 #: Where the ASGI scope of a request has its guest.
 GUEST = "substrate.guest"
 #: The credential of the request in which a session begins: the SDK begins it in a task of its own.
@@ -65,6 +63,7 @@ class McpHttp:
         self._threads = Threads(settings.pool_size)
         self._origins = Origins(settings)
         self._listening: set[anyio.CancelScope] = set()
+        self._ending = False
         self._most_each = most_each
         self._open: Counter[Credential] = Counter()
         self._sessions = StreamableHTTPSessionManager(
@@ -103,7 +102,8 @@ class McpHttp:
         await handle({**scope, GUEST: guest, "user": user}, passed_on, send)
 
     def let_go(self) -> None:
-        """End the streams of those who listen. To be called in the loop, before the server waits for requests to end."""
+        """End the streams of those who listen, for good. To be called in the loop, before the server awaits its requests."""
+        self._ending = True
         for one in tuple(self._listening):
             one.cancel()
 
@@ -117,6 +117,8 @@ class McpHttp:
 
         with anyio.CancelScope() as listening:
             self._listening.add(listening)
+            if self._ending:
+                listening.cancel()
             try:
                 await self._sessions.handle_request(scope, receive, told)
             finally:
@@ -199,31 +201,6 @@ class _Answered(Exception):
     def __init__(self, response: Response) -> None:
         self.response = response
         super().__init__()
-
-
-class Origins:
-    """From where requests may come, so that no web page reaches this server under a name of its own.
-
-    A server for this machine only has the names of this machine. One for others has names that it does not know, and
-    then a page may at least ask only the server that it came from.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self._remote = settings.http_remote
-        hosts = [form for name in (*LOOPBACK, settings.http_host) for form in (name, f"{name}:*")]
-        origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
-        self._checks = TransportSecurityMiddleware(
-            TransportSecuritySettings(
-                enable_dns_rebinding_protection=not self._remote, allowed_hosts=hosts, allowed_origins=origins
-            )
-        )
-
-    async def refusal(self, request: Request) -> Response | None:
-        """Why a request goes no further; also one whose body is no JSON."""
-        origin = request.headers.get("origin")
-        if self._remote and origin and urlsplit(origin).netloc != request.headers.get("host"):
-            return Response("Invalid Origin header", 403)
-        return await self._checks.validate_request(request, is_post=request.method == "POST")
 
 
 def narrowed(settings: Settings, chosen: str) -> tuple[str, ...]:
