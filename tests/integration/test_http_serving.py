@@ -118,9 +118,9 @@ def test_a_certificate_that_cannot_be_used_is_said_before_anything_starts(
     database: DatabaseUrls, tmp_path: Path
 ) -> None:
     certificate, _ = _certificate(tmp_path)
-    tls = {"http_tls_cert": certificate, "http_tls_key": tmp_path / "none"}
-    with runtime(database, tmp_path, **tls) as desk, pytest.raises(Misconfigured, match="SUBSTRATE_HTTP_TLS_KEY"):
-        serve(desk)
+    wrong = {"http_tls_cert": certificate, "http_tls_key": tmp_path / "none"}
+    with runtime(database, tmp_path) as desk, pytest.raises(Misconfigured, match="SUBSTRATE_HTTP_TLS_KEY"):
+        serve(desk, desk.settings.model_copy(update=wrong))
 
 
 def test_an_address_that_is_taken_is_said_at_once(database: DatabaseUrls, tmp_path: Path) -> None:
