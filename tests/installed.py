@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 
-def install(name: str, entry_points: str, into: Path, monkeypatch: pytest.MonkeyPatch, *modules: Path) -> None:
-    """Put a package's metadata on the path, and its modules beside it."""
+def install(name: str, entry_points: str, into: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> None:
+    """Put a package's metadata on the path, and beside it its modules, each with its source."""
     info = into / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(entry_points)
-    for module in modules:
-        (into / module.name).write_text(module.read_text(encoding="utf-8"), encoding="utf-8")
+    for module, source in modules.items():
+        (into / f"{module}.py").write_text(source, encoding="utf-8")
     monkeypatch.syspath_prepend(into)
 
 

@@ -33,6 +33,7 @@ from substrate.world.credential import Credential
 from substrate.world.erasure_receipt import ErasureReceipt
 from substrate.world.hindsight import Moment
 from substrate.world.ids import new_id
+from substrate.world.importing import ImportOutcome, ImportWork
 from substrate.world.item import Context, Draft
 from substrate.world.memories import NewMemory
 from substrate.world.model import Position, Source
@@ -139,6 +140,15 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
             self.meter.not_appended(one) if isinstance(one, SubstrateError) else self.meter.appended()
         self._runtime.committed(self.house)
 
+    def write_imported(self, works: Sequence[ImportWork], import_id: UUID, cause: UUID) -> list[ImportOutcome]:
+        outcomes = super().write_imported(works, import_id, cause)
+        for one in outcomes:
+            self.meter.appended(one.written)
+            if one.error is not None:
+                self.meter.not_appended(one.error)
+        self._runtime.committed(self.house)
+        return outcomes
+
     def _submit(self, *drafts: Draft) -> list[Written]:
         with self._counted(len(drafts)):
             written = super()._submit(*drafts)
@@ -150,6 +160,11 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
             receipt = super()._submit_plain(plain)
         self._runtime.committed(self.house)
         return receipt
+
+    @property
+    def deliverers(self) -> list[str]:
+        """The names of the deliverers that this process has."""
+        return self._runtime.deliverers.names()
 
     def _reminded(self) -> None:
         self._runtime.reminded(self.id)

@@ -26,6 +26,10 @@ class ChangingMany(Reading):
             [(one, checked(e.MemoriesLinked, to=to, relation=name, weight=1.0)) for one, name, to in links]
         )
 
+    def unlink_many(self, links: Iterable[tuple[UUID, str, UUID]]) -> list[Receipt | SubstrateError]:
+        """Take relations back, as `unlink` does: from, relation, to."""
+        return self._change_many([(one, checked(e.MemoriesUnlinked, to=to, relation=name)) for one, name, to in links])
+
     def forget_many(self, memories: Iterable[UUID], *, reason: str | None = None) -> list[Receipt | SubstrateError]:
         """Stop recalling memories, as `forget` does."""
         payload = checked(e.MemoryForgotten, **evidence_fields(None, reason))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from substrate.runtime.agent import HostedAgent
 from substrate.runtime.runtime import Runtime
 from substrate.world.world import World
 from tests.conftest import FreshDatabase
-from tests.hosts import runtime
+from tests.hosts import Hosts, hosted, runtime
 from tests.residents import House
 from tests.served import Served, served
 from tests.servers import DatabaseUrls
@@ -59,3 +60,13 @@ def shared_runtime(fresh_database: FreshDatabase, tmp_path_factory: pytest.TempP
 @pytest.fixture
 def boxes(shared_runtime: Runtime) -> Boxes:
     return Boxes.of_a_new_house(shared_runtime)
+
+
+@pytest.fixture
+def hosts(shared_runtime: Runtime) -> Hosts:
+    return Hosts(*(hosted(shared_runtime, one) for one in House.found(shared_runtime.world)))
+
+
+@pytest.fixture
+def kate(hosts: Hosts) -> HostedAgent:
+    return hosts.kate

@@ -64,7 +64,11 @@ def test_many_links_are_written_and_each_has_its_answer(house: House) -> None:
         ("about", min(two, three)), ("about", max(two, three)), ("before", two),
     ]  # fmt: skip
     assert house.kate.get(one).version == 4
-    assert [change.type for change in house.kate.history(one)] == ["MemoryLearned", *["MemoriesLinked"] * 3]
+    assert kinds(house.kate.unlink_many([(one, "about", two), (one, "before", two)])) == [Receipt] * 2
+    assert [(link.relation, link.to_id) for link in house.kate.links(one)] == [("about", three)]
+    assert [change.type for change in house.kate.history(one)] == [
+        "MemoryLearned", *["MemoriesLinked"] * 3, *["MemoriesUnlinked"] * 2,
+    ]  # fmt: skip
 
 
 def test_many_are_forgotten_and_what_cannot_be_does_not_keep_the_others(house: House) -> None:

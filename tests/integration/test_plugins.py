@@ -34,7 +34,13 @@ def forget_plugins() -> None:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    install("substrate-example", entry_points_of(EXAMPLE / "pyproject.toml"), tmp_path / "site", monkeypatch, MODULE)
+    install(
+        "substrate-example",
+        entry_points_of(EXAMPLE / "pyproject.toml"),
+        tmp_path / "site",
+        monkeypatch,
+        substrate_example=MODULE.read_text(encoding="utf-8"),
+    )
     forget_plugins()
     yield
     forget_plugins()
@@ -145,9 +151,7 @@ falling = broken_plugin:Backend
 
 @pytest.fixture
 def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    module = tmp_path / "broken_plugin.py"
-    module.write_text(BROKEN)
-    install("broken-plugin", POINTS, tmp_path / "site", monkeypatch, module)
+    install("broken-plugin", POINTS, tmp_path / "site", monkeypatch, broken_plugin=BROKEN)
     yield
     sys.modules.pop("broken_plugin", None)
     backend.cache_clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from substrate.doors.tools.knowledge import Entity, KnowledgeGraph, Relation
 from substrate.errors import Denied
 from substrate.runtime.runtime import Runtime
-from tests.hosts import hosted
+from tests.conftest import FreshDatabase
+from tests.hosts import hosted, runtime
 from tests.toolboxes import Boxes, fails, ok
 
 
@@ -72,6 +74,13 @@ def test_a_relation_has_any_words_and_they_come_back_as_they_were(ada: Boxes, ki
     assert [one for one in made if one in known] == made
     assert ok(ada.kate, "delete_relations", relations=made)["message"] == "Relations deleted successfully"
     assert ok(ada.kate, "read_graph")["relations"] == [relation("Ada", "works_at", "Mill")]
+
+
+def test_an_entity_may_be_related_to_itself(ada: Boxes) -> None:
+    made = [relation("Ada", "knows", "Ada"), relation("Ada", "is proud of", "Ada")]
+    assert ok(ada.kate, "create_relations", relations=made) == {"relations": made}
+    assert ok(ada.kate, "open_nodes", names=["Ada"])["relations"][0] == made[0]
+    assert ok(ada.kate, "delete_relations", relations=made)["message"] == "Relations deleted successfully"
 
 
 def test_words_that_no_link_can_be_called_are_text_that_can_be_erased(ada: Boxes) -> None:
@@ -198,6 +207,15 @@ def test_the_graph_of_the_house_is_shared_and_what_another_taught_is_not_ones_ow
     assert kate.read() == leo.read()
     assert kate.delete_entities(["Ada"]) == ["Ada"]
     assert [one.name for one in leo.read().entities] == ["Mill"]
+
+
+def test_a_setting_says_whose_graph_the_tools_work_on(fresh_database: FreshDatabase, tmp_path: Path) -> None:
+    with fresh_database() as urls, runtime(urls, tmp_path, graph_scope="house") as opened:
+        boxes = Boxes.of_a_new_house(opened)
+        ok(boxes.kate, "create_entities", entities=[entity("Ada", "person", "swims")])
+        assert ok(boxes.leo, "open_nodes", names=["Ada"])["entities"] == [entity("Ada", "person", "swims")]
+        (found,) = ok(boxes.leo, "memory", action="recall", query="swims")["results"]
+        assert (found["origin"], found["taught_by"]) == ("house", "kate")
 
 
 def test_what_cannot_be_kept_is_refused_before_anything_is(boxes: Boxes) -> None:

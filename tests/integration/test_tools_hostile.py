@@ -12,7 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from substrate.doors.tools.sets import SETS, tools_of
+from substrate.doors.tools.tool import Arguments, Tool
 from substrate.doors.tools.toolbox import Toolbox
+from substrate.errors import InvalidInput
+from substrate.runtime.agent import HostedAgent
 from substrate.runtime.runtime import Runtime
 from tests.toolboxes import Boxes
 
@@ -85,6 +88,17 @@ def call(box: Toolbox, tool: Any, arguments: Any) -> dict[str, Any]:
         assert 0 < len(answer["error"]["message"]) <= 2_000
         assert after == before
     return answer
+
+
+def test_control_a_tool_that_writes_before_it_fails_is_found_out(kate: Toolbox) -> None:
+    def write_and_fail(agent: HostedAgent, given: Arguments) -> dict[str, Any]:
+        agent.remember("too early")
+        raise InvalidInput("too late")
+
+    broken = Toolbox(kate.agent, ())
+    broken.tools["broken"] = Tool("broken", "Writes, then fails.", Arguments, write_and_fail)
+    with pytest.raises(AssertionError):
+        call(broken, "broken", {})
 
 
 def test_every_tool_is_tried() -> None:

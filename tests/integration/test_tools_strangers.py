@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from substrate.doors.tools.toolbox import Toolbox
 from substrate.runtime.runtime import Runtime
 from tests.toolboxes import Boxes, ok
 
@@ -63,13 +64,20 @@ def test_nothing_that_looks_finds_it(known: Known, tool: str, arguments: dict[st
     assert SECRET in json.dumps(known.boxes.kate.call(tool, arguments)) or tool in ("list_memories", "memory_files")
 
 
-def both(known: Known, tool: str, arguments: dict[str, Any], there: str, absent: str) -> list[str]:
-    """What leo is told about what is kate's, and about what is nowhere, with both called alike."""
+def both(box: Toolbox, tool: str, arguments: dict[str, Any], there: str, absent: str) -> list[str]:
+    """What somebody is told about what is kate's, and about what is nowhere, with both called alike."""
     told = []
     for name in (there, absent):
         given = json.loads(json.dumps(arguments).replace("WHICH", name))
-        told.append(json.dumps(known.boxes.leo.call(tool, given)).replace(name, "…"))
+        told.append(json.dumps(box.call(tool, given)).replace(name, "…"))
     return told
+
+
+def test_control_whoever_may_read_it_is_told_otherwise(known: Known) -> None:
+    theirs, nowhere = both(known.boxes.kate, "why", {"id": "WHICH"}, known.id, str(uuid4()))
+    assert theirs != nowhere
+    theirs, nowhere = both(known.boxes.kate, "open_nodes", {"names": ["WHICH"]}, "Mary", "Nobody")
+    assert theirs != nowhere
 
 
 @pytest.mark.parametrize(
@@ -88,7 +96,7 @@ def both(known: Known, tool: str, arguments: dict[str, Any], there: str, absent:
 def test_by_id_what_is_anothers_and_what_is_nowhere_give_the_same_answer(
     known: Known, tool: str, arguments: dict[str, Any]
 ) -> None:
-    theirs, nowhere = both(known, tool, arguments, known.id, str(uuid4()))
+    theirs, nowhere = both(known.boxes.leo, tool, arguments, known.id, str(uuid4()))
     assert theirs == nowhere
     assert '"ok": false' in theirs
     assert known.boxes.kate.agent.get(known.id).version == 1
@@ -114,7 +122,7 @@ def test_by_id_what_is_anothers_and_what_is_nowhere_give_the_same_answer(
 def test_by_name_what_is_anothers_and_what_is_nowhere_give_the_same_answer(
     known: Known, tool: str, arguments: dict[str, Any], there: str, absent: str
 ) -> None:
-    theirs, nowhere = both(known, tool, arguments, there, absent)
+    theirs, nowhere = both(known.boxes.leo, tool, arguments, there, absent)
     assert theirs == nowhere
 
 
@@ -130,7 +138,7 @@ def test_one_may_use_the_same_names_and_changes_nothing_of_anothers(known: Known
 def test_a_token_that_only_reads_can_use_no_tool_that_writes(known: Known, shared_runtime: Runtime) -> None:
     kate = known.boxes.kate
     reader = shared_runtime.agent(kate.agent.issue_token(rights="r"))
-    box = type(kate)(reader, ("memory", "keyed", "graph", "mem0", "files"))
+    box = Toolbox(reader, ("memory", "keyed", "graph", "mem0", "files"))
     head = reader.read_stream(limit=1).head
     for tool, arguments in (
         ("memory", {"action": "remember", "content": "x"}),

@@ -14,6 +14,7 @@ from substrate.errors import InvalidInput, NotAuthenticated
 
 if TYPE_CHECKING:
     from projections.house import HouseIndexes
+    from substrate.configuration import Configuration
     from substrate.doors.cli.credentials import Credentials
     from substrate.doors.cli.naming import Names
     from substrate.runtime.agent import HostedAgent
@@ -56,14 +57,18 @@ class Here:
     # -------------------------------------------------------------- where
 
     @cached_property
-    def settings(self) -> Settings:
+    def configuration(self) -> Configuration:
         from substrate.configuration import read
 
         found = read(self.config, home=self.home)
         if found.is_new:
             for note in found.notes:
                 self.say(f"note: {note}")
-        return found.settings
+        return found
+
+    @cached_property
+    def settings(self) -> Settings:
+        return self.configuration.settings
 
     @cached_property
     def world(self) -> World:

@@ -59,7 +59,10 @@ def _over_stdio(here: Here) -> dict[str, Any]:
 
 
 def _over_http(here: Here) -> dict[str, Any]:
+    from substrate.doors.cli.background import Background
+
     settings = here.settings
     scheme = "http" if settings.http_tls_cert is None else "https"
-    url = f"{scheme}://{settings.http_host}:{settings.http_port}/mcp"
-    return {"type": "http", "url": url, "headers": {"Authorization": "Bearer ${SUBSTRATE_TOKEN}"}}
+    # Where it serves now, or else where it will if nobody has that port.
+    address = Background(settings.home).status().address or f"{scheme}://{settings.http_host}:{settings.http_port}"
+    return {"type": "http", "url": f"{address}/mcp", "headers": {"Authorization": "Bearer ${SUBSTRATE_TOKEN}"}}

@@ -164,6 +164,7 @@ TOOLS = (
         Entities,
         create_entities,
         "`{entities}`: those that are new",
+        idempotent=True,
     ),
     Tool(
         "create_relations",

@@ -91,6 +91,7 @@ FORGET = Tool(
     forget,
     "`{key}`",
     destructive=True,
+    idempotent=True,
 )
 LIST = Tool(
     "list_memories",

@@ -211,15 +211,12 @@ class KnowledgeGraph:
         wanted = list(dict.fromkeys(relations))
         entities = self._entities(name for one in wanted for name in (one.start, one.end))
         called = self._called({one.kind for one in wanted}, make=False)
-        there = self._links_of(entities.values())
-        deleted = 0
-        for one in wanted:
-            if one.start in entities and one.end in entities and one.kind in called:
-                place = (entities[one.start].id, called[one.kind], entities[one.end].id)
-                if place in there:
-                    self._agent.unlink(*place)
-                    deleted += 1
-        return deleted
+        places = {
+            (entities[one.start].id, called[one.kind], entities[one.end].id)
+            for one in wanted
+            if one.start in entities and one.end in entities and one.kind in called
+        }
+        return len(self._done(self._agent.unlink_many(places & self._links_of(entities.values()))))
 
     def _forget(self, memories: Iterable[UUID], *, others: bool = False) -> set[UUID]:
         """Those that were there to be forgotten. With `others`, what is another's to forget is passed over."""

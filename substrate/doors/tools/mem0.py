@@ -187,6 +187,7 @@ DELETE = Tool(
     delete,
     "`{message}`",
     destructive=True,
+    idempotent=True,
 )
 
 TOOLS = (ADD, SEARCH, GET, GET_ALL, UPDATE, DELETE)
