@@ -94,7 +94,7 @@ def scored(found: Sequence[SearchItem]) -> dict[str, float]:
 
 
 class Forgetful(TwoStores):
-    """The same, with a store of ours that looks for what a filter wants among the first two items only."""
+    """The same, with a store of ours that looks for what is wanted at the first item only."""
 
     @initialize()
     def open(self) -> None:
@@ -102,8 +102,8 @@ class Forgetful(TwoStores):
         ours, search = self.stores[0], self.stores[0].search
 
         def narrowed(prefix: tuple[str, ...], /, **how: Any) -> list[SearchItem]:
-            few = {one.key for one in search(prefix, limit=2)}
-            return [one for one in search(prefix, **how) if one.key in few]
+            few = [said(one) for one in search(prefix, limit=1)]
+            return [one for one in search(prefix, **how) if said(one) in few]
 
         ours.search = narrowed  # type: ignore[method-assign]
 
