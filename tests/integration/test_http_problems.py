@@ -122,6 +122,12 @@ def test_a_name_that_is_not_this_machines_is_not_served(server: Served) -> None:
             assert kate.get("/v1/whoami", headers={"Host": host}).status_code == 200, host
 
 
+def test_behind_a_trusted_proxy_the_server_has_the_names_of_the_proxy(server: Served) -> None:
+    behind = server.runtime.settings.model_copy(update={"http_trusted_proxy": "127.0.0.1"})
+    with serving(server.runtime, behind) as url, server._replace(url=url).client(server.kate) as kate:
+        assert kate.get("/v1/whoami", headers={"Host": "memory.example"}).status_code == 200
+
+
 def test_no_header_says_what_serves(server: Served) -> None:
     with server.client(None) as client:
         assert "server" not in client.get("/health/live").headers
