@@ -133,9 +133,7 @@ class Settings(BaseSettings):
         None, description="address of the proxy that ends TLS, whose X-Forwarded headers are believed"
     )
     http_rate: float = Field(200, ge=0, le=1_000_000, description="requests a second that one token may make; 0: any")
-    http_max_body_bytes: int = Field(
-        1_048_576, ge=1, le=100_000_000, description="largest body of a request, in bytes"
-    )
+    http_max_body_bytes: int = Field(1_048_576, ge=1, le=100_000_000, description="largest body of a request, in bytes")
 
     working_key: SecretStr | None = Field(
         None, description="key of what working memory keeps encrypted, 32 bytes in base64"
