@@ -1,0 +1,10 @@
+"""The doors of the suite, by name."""
+
+from __future__ import annotations
+
+from tests.conformance.door import Way
+from tests.conformance.ways.asynchronous import AsyncWay
+from tests.conformance.ways.cli import CliWay
+from tests.conformance.ways.python import PythonWay
+
+WAYS: dict[str, type[Way]] = {way.name: way for way in (PythonWay, AsyncWay, CliWay)}
