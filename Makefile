@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-CHECKED := $(wildcard substrate projections migrations tests benchmarks)
+CHECKED := $(wildcard substrate projections migrations tests benchmarks examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -19,16 +19,23 @@ help:  ## list the targets
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(VENV)/.installed-base $@
+
+# Who only wants to use it does not wait for what tests and lint need.
+$(VENV)/.installed-base: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV); the first time this takes a minute or so …"
+	@$(PIP) install --quiet --constraint constraints.txt --editable .
 	@touch $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev,bench]'
 	@touch $@
 
-up: .venv  ## start the substrate, migrate it, show its status
+up: $(VENV)/.installed-base  ## start the substrate (database, HTTP and MCP), say where and what to type next
 	@$(BIN)/substrate up
 
-down: .venv  ## stop the embedded PostgreSQL
+down: $(VENV)/.installed-base  ## stop the server and the embedded PostgreSQL
 	@$(BIN)/substrate down
 
 test: .venv  ## run the tests, then those of the world once more on the system's PostgreSQL

@@ -13,6 +13,7 @@ from projections.sqlite import Clause
 from substrate.errors import InvalidInput, UnknownKind
 from substrate.world.model import Category, Kind, MemoryStatus, Tier
 from substrate.world.principal import zoned
+from substrate.world.reading import searched_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ class Filters:
         _known(tier, Tier, "tier")
         _known(status, MemoryStatus, "status")
         return cls(
-            kinds, tuple(tags), category, tier, status, key, key_prefix, taught_by,
+            kinds, tuple(searched_text(tag, "tags") for tag in tags), category, tier, status,
+            None if key is None else searched_text(key, "key"),
+            None if key_prefix is None else searched_text(key_prefix, "key_prefix"), taught_by,
             None if learned_after is None else zoned(learned_after, "learned_after"),
             None if learned_before is None else zoned(learned_before, "learned_before"), include_expired,
         )  # fmt: skip

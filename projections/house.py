@@ -351,6 +351,7 @@ class HouseIndexes:
         name = projection.name
         if name not in manifest.files:
             self._faults[name] = (None, f"the {name} index is not built yet")
+            return None  # though somebody may have built it since this manifest was read, and the fault be over
         if name in self.faults:
             return None
         path = self.folder.path / manifest.files[name]

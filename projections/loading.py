@@ -17,15 +17,18 @@ import apsw
 
 from projections import documents, vector
 from projections.copying import Copier, Target
-from projections.document import document_id
+from projections.document import Document, document_id
 from projections.filling import stored_vectors
 from projections.projection import Batch
 from projections.sqlite import attach
 from substrate.world.evolve import MEMORY_EVENTS
 from substrate.world.replica import Replica, StoredEvent
 
-#: Events read at a time, and those of one transaction: full text is written in as many pieces as there are transactions.
-PAGE, CHUNK = 10_000, 160_000
+#: Events read at a time (many more would not fit into the database's work_mem, and it would write them to disk first).
+PAGE = 5_000
+#: Events of one transaction: full text is written in as many pieces as there are transactions. Much larger ones leave a
+#: core without work, because the others begin a chunk when the documents have it, and are waited for before the next.
+CHUNK = 30_000
 #: Bytes of text that one transaction holds in memory.
 MOST_BYTES = 128 * 1024 * 1024
 #: Where the body stands in the row of an event.
@@ -64,8 +67,9 @@ class Chunk(NamedTuple):
     after: int
     through: int
     hash: bytes | None
-    #: What happened in it besides memories being learned.
+    #: What happened in it besides memories being learned, and the memories that it happened to, as they are after it.
     events: list[StoredEvent]
+    touched: list[Document]
 
 
 class Loader:
@@ -130,7 +134,7 @@ class Loader:
                     self._on_page(after)
                 self._documents.file.advance(after, seen)
                 self._made()
-            yield Chunk(begun, after, seen, told)
+            yield Chunk(begun, after, seen, told, self._touched(told))
 
     def _learn(self, events: list[tuple[Any, ...]], numbers: Mapping[bytes, int]) -> list[StoredEvent]:
         if not events:
@@ -143,6 +147,11 @@ class Loader:
         self._copier.write(self._documents, stored, stored[0].seq - 1, {})
         return [one for one in stored if one.type != "MemoryLearned"]
 
+    def _touched(self, events: Sequence[StoredEvent]) -> list[Document]:
+        with self._documents.guarded() as db:
+            touched = [event.subject_id for event in events if event.type in MEMORY_EVENTS]
+            return sorted(documents.load(db, touched).values())
+
     def _make(self, target: Target, chunk: Chunk) -> None:
         """Make an index of what the documents learned in a chunk, and of what else was done to memories in it."""
         numbers = sorted(copied.number for copied in self._scopes.values())
@@ -150,9 +159,7 @@ class Loader:
         with target.guarded() as db, target.file.writing():
             self._load_new(target, bounds)
             if chunk.events:
-                touched = [event.subject_id for event in chunk.events if event.type in MEMORY_EVENTS]
-                known = sorted(documents.load(db, touched, "docs").values())
-                target.projection.apply(db, Batch(self._replica.house, chunk.events, [], known))
+                target.projection.apply(db, Batch(self._replica.house, chunk.events, [], chunk.touched))
             target.file.advance(chunk.through, chunk.hash)
 
     def _made(self) -> None:
@@ -170,9 +177,8 @@ class Loader:
 
 
 def _sizes(total: int) -> Iterator[int]:
-    """How many events each chunk takes: few at the beginning and at the end, where only one of two cores has work."""
-    size = CHUNK // 8
+    """How many events each chunk takes: few at the end, where the documents are done and only one of two cores has work."""
     while True:
+        size = max(PAGE, min(CHUNK, total // 2))
         yield size
         total -= size
-        size = max(PAGE, min(CHUNK, size * 2, total // 3))

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import EntryPoint
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -20,6 +21,7 @@ import apsw
 
 from projections.document import COLUMNS, Document
 from projections.sqlite import rows
+from substrate.errors import Misconfigured
 from substrate.world.replica import StoredEvent
 
 PROJECTIONS = "substrate.projections"
@@ -112,7 +114,19 @@ class Projection(ABC):
 
 @cache
 def plugins() -> dict[str, type[Projection]]:
-    """The projections that other packages register."""
+    """The projections that other packages register. Raises `Misconfigured` for one that cannot be loaded."""
     from importlib.metadata import entry_points
 
-    return {point.name: point.load() for point in entry_points(group=PROJECTIONS)}
+    return {point.name: _loaded(point) for point in entry_points(group=PROJECTIONS)}
+
+
+def _loaded(point: EntryPoint) -> type[Projection]:
+    try:
+        found: object = point.load()
+    except Exception as error:
+        raise Misconfigured(
+            f"{PROJECTIONS}: {point.name!r} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(found, type) or not issubclass(found, Projection):
+        raise Misconfigured(f"{PROJECTIONS}: {point.name!r} is no class of projections; see docs/plugins.md")
+    return found

@@ -33,7 +33,7 @@ from projections.reranking import Said, rerank, texts_wanted
 from projections.sqlite import BUSY, DAMAGE, rows
 from projections.terms import Participants, query_terms
 from projections.view import Served, View, known_of, view_of
-from substrate.errors import EmbedderUnavailable, InvalidInput, NotFound
+from substrate.errors import EmbedderUnavailable, IndexUnavailable, InvalidInput, NotFound
 from substrate.tracing import span
 from substrate.world.credential import Credential
 
@@ -163,6 +163,19 @@ class Recaller:
                 raise NotFound("memory", memory)
             with reader.guarded("graph"):
                 return list(view.linked(start, hops))
+
+    @contextmanager
+    def viewing(self, who: Credential, name: str) -> Iterator[View]:
+        """One agent's view while the index of this name is read, by whoever knows what is in it.
+
+        Raises `Denied`, and `IndexUnavailable` where there is no such index, or it cannot be read now.
+        """
+        with self._reading() as reader:
+            if name not in reader.attached and name not in reader.lacks:
+                raise IndexUnavailable(f"there is no index {name!r}; there are {', '.join(sorted(reader.attached))}")
+            view = view_of(self._indexes, who, reader)
+            with reader.guarded(name):
+                yield view
 
     # -------------------------------------------------------------- how
 

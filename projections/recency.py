@@ -38,7 +38,8 @@ class Recency(Projection):
         for low, high in bounds:
             db.execute(
                 "INSERT INTO recent SELECT id >> 33, learned_at, id FROM docs.memories WHERE id BETWEEN ? AND ?"
-                " AND status = 'active' AND tier <> 'cold' AND NOT blocked ORDER BY id >> 33, learned_at, id",
+                # As they lie: who is learned later mostly has the later time, and to sort them first costs more.
+                " AND status = 'active' AND tier <> 'cold' AND NOT blocked",
                 (low, high),
             )
 

@@ -6,7 +6,6 @@ are stored normalised; then the order by L2 distance, which vec0 does fast, is t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -14,13 +13,15 @@ from uuid import UUID
 
 import apsw
 
+from projections import vector_chunks
 from projections.document import Document, scope_range
 from projections.embedding.space import Space
 from projections.projection import Batch, Projection
 from projections.sqlite import Clause, rows
+from projections.vector_chunks import Placed
 
-#: Vectors of one statement of a bulk load.
-LOADED = 5_000
+#: Vectors asked for at a time. Many more would be more than the database's work_mem, and it would write them to disk first.
+LOADED = 2_500
 _WANTING = (
     "status <> 'erased' AND NOT blocked AND coalesce(nullif(content, ''), nullif(title, ''), nullif(description, ''))"
     " IS NOT NULL"
@@ -99,7 +100,6 @@ class Vector(Projection):
         stored: Callable[[list[Pending]], dict[bytes, bytes]],
     ) -> None:
         """As `load`, and at once with the vectors that `stored` has; only the others are left pending."""
-        size = self.space.dimensions * 4
         wanting = [row for low, high in bounds for row in rows(db, _LOADING, (low, high))]
         for at in range(0, len(wanting), LOADED):
             page = wanting[at : at + LOADED]
@@ -107,15 +107,10 @@ class Vector(Projection):
             missing = [row[:3] for row in page if row[1] not in vectors]
             db.executemany("INSERT INTO pending VALUES (?, ?, ?)", missing)
             ready = [row for row in page if row[1] in vectors]
-            # Numbers as JSON and vectors as one piece: one statement for all, which runs beside Python.
-            told = json.dumps([(row[0], row[2], row[3]) for row in ready])
-            everything = b"".join([vectors[row[1]] for row in ready])
-            db.execute(
-                "INSERT INTO vectors(rowid, place, vector) SELECT value ->> 0, value ->> 2,"
-                f" substr(?1, key * {size} + 1, {size}) FROM json_each(?2)",
-                (everything, told),
+            vector_chunks.insert(db, [Placed(ident, place, vectors[uuid]) for ident, uuid, _, place in ready])
+            db.executemany(
+                "INSERT INTO present VALUES (?, ?, ?)", [(ident, version, place) for ident, _, version, place in ready]
             )
-            db.execute("INSERT INTO present SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)", (told,))
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
         low, high = scope_range(scope_number)

@@ -9,6 +9,7 @@
 | World, Agent, Operator          | open it, act as an agent, run the system |
 | Runtime, HostedAgent            | host agents, and recall from local indexes |
 | AsyncRuntime, AsyncAgent        | the same for asyncio |
+| Toolbox                         | tools for a model that acts as an agent |
 | NewMemory, Evidence, Source     | what one hands in |
 | Memory, Scope, Receipt, …       | what one gets back |
 | errors                          | everything that is raised, in one tree: `substrate.errors` |
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from substrate import errors
+    from substrate.doors.tools.toolbox import Toolbox
     from substrate.errors import SubstrateError
     from substrate.runtime.agent import HostedAgent
     from substrate.runtime.asynchronous import AsyncRuntime
@@ -58,6 +60,7 @@ __all__ = [
     "Settings",
     "Source",
     "SubstrateError",
+    "Toolbox",
     "World",
     "errors",
 ]
@@ -83,6 +86,7 @@ _HOME = {
     "Settings": "substrate.settings",
     "Source": "substrate.world.model",
     "SubstrateError": "substrate.errors",
+    "Toolbox": "substrate.doors.tools.toolbox",
     "World": "substrate.world.world",
 }
 

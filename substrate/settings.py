@@ -121,6 +121,8 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="which logs are written")
 
     tools: str = Field("memory,provenance", description="sets of tools that models are shown, with commas between")
+    tools_backend: str = Field("substrate", description="what keeps memories by key: substrate, or a plugin's")
+    graph_scope: Literal["own", "house"] = Field("own", description="whose knowledge graph the graph tools work on")
 
     http_host: str = Field("127.0.0.1", description="address that HTTP and MCP are served on")
     http_port: int = Field(8420, ge=0, le=65_535, description="port that HTTP and MCP are served on; 0 is any free one")

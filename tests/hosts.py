@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -56,6 +56,14 @@ def runtime(
     chosen = Settings(home=home, **{"embedder": "none", **settings})
     with Runtime.open(name, app_url=urls.app, owner_url=urls.owner, settings=chosen, follow=follow) as opened:
         yield opened
+
+
+class Hosts(NamedTuple):
+    """Who lives in a house, hosted: its owner, and two agents beside her."""
+
+    owner: HostedAgent
+    kate: HostedAgent
+    leo: HostedAgent
 
 
 def hosted(opened: Runtime, agent: Agent) -> HostedAgent:

@@ -25,6 +25,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from substrate.doors.cli.background import Background
 from substrate.errors import ServerUnavailable
 from substrate.world.server import EmbeddedServer, find_binaries
 
@@ -205,6 +206,7 @@ def reaper(home: Path) -> Iterator[None]:
 
 def reap(home: Path) -> None:
     if home.exists():
+        Background(home).stop()
         EmbeddedServer(home).destroy()
         shutil.rmtree(home)
 

@@ -58,6 +58,8 @@ PLACES = {
     "logging.format": "log",
     "logging.level": "log_level",
     "doors.tools": "tools",
+    "doors.tools_backend": "tools_backend",
+    "doors.graph_scope": "graph_scope",
     "doors.host": "http_host",
     "doors.port": "http_port",
     "doors.remote": "http_remote",

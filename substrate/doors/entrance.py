@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
+from substrate.errors import IndexUnavailable
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.runtime import Runtime
 from substrate.world.credential import Credential
@@ -30,5 +32,13 @@ class Entrance:
             return known
         # Outside the lock: to host somebody may build an index, and others come in meanwhile. Hosting twice is harmless.
         hosted = self.runtime.agent(token)
+        _wait_for_indexes(hosted)
         with self._lock:
             return self._hosted.setdefault(who, hosted)
+
+
+def _wait_for_indexes(agent: HostedAgent) -> None:
+    """Who comes in for the first time waits until there is something to recall from, so that its first question is answered."""
+    # All else can be done meanwhile, and recall itself says what it lacks.
+    with contextlib.suppress(IndexUnavailable):
+        agent.catch_up()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
@@ -14,6 +14,7 @@ from projections.answer import Answer, Header, HotLine, Neighbour, Recalled
 from projections.filters import Filters
 from projections.ranking import Mode
 from projections.recall import Asked, Recaller
+from projections.view import View
 from substrate.errors import InvalidInput, SubstrateError
 from substrate.runtime.checkpoints.checkpointing import Checkpointing
 from substrate.runtime.conversation.conversing import Conversing
@@ -27,10 +28,12 @@ from substrate.runtime.working.shelf import Shelf
 from substrate.whereabouts import Whereabouts
 from substrate.world import events as e
 from substrate.world.append import Written
+from substrate.world.changing import Alteration
 from substrate.world.credential import Credential
 from substrate.world.erasure_receipt import ErasureReceipt
 from substrate.world.hindsight import Moment
 from substrate.world.ids import new_id
+from substrate.world.importing import ImportOutcome, ImportWork
 from substrate.world.item import Context, Draft
 from substrate.world.memories import Fields, NewMemory
 from substrate.world.model import Position, Source
@@ -52,7 +55,7 @@ PATIENCE = 10.0
 class HostedAgent(Conversing, Observing, Checkpointing, Agent):
     """An agent with local indexes.
 
-    | to recall          | `recall`, `manifest`, `hot_index`, `neighbours`, `catch_up` |
+    | to recall          | `recall`, `manifest`, `hot_index`, `neighbours`, `index`, `catch_up` |
     | to go on           | `resume`: the stream from where a reader was |
     | to keep for a while | `working`: this agent's shelf of the runtime's working memory |
     | to tell of work, and look at it | `run`, `session_event`, `runs`, `run_events`, `run_tree` |
@@ -127,10 +130,27 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
     ) -> list[Receipt | SubstrateError]:
         """Learn many things, as `Agent.remember_many`: one answer each, in order, a receipt or the error it met."""
         answers = super().remember_many(memories, import_id=import_id)
+        self._wrote(answers)
+        return answers
+
+    def _written(self, wanted: Sequence[Alteration]) -> dict[int, Receipt | SubstrateError]:
+        answers = super()._written(wanted)
+        self._wrote(answers.values())
+        return answers
+
+    def _wrote(self, answers: Iterable[Receipt | SubstrateError]) -> None:
         for one in answers:
             self.meter.not_appended(one) if isinstance(one, SubstrateError) else self.meter.appended()
         self._runtime.committed(self.house)
-        return answers
+
+    def write_imported(self, works: Sequence[ImportWork], import_id: UUID, cause: UUID) -> list[ImportOutcome]:
+        outcomes = super().write_imported(works, import_id, cause)
+        for one in outcomes:
+            self.meter.appended(one.written)
+            if one.error is not None:
+                self.meter.not_appended(one.error)
+        self._runtime.committed(self.house)
+        return outcomes
 
     def _submit(self, *drafts: Draft) -> list[Written]:
         with self._counted(len(drafts)):
@@ -143,6 +163,11 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
             receipt = super()._submit_plain(plain)
         self._runtime.committed(self.house)
         return receipt
+
+    @property
+    def deliverers(self) -> list[str]:
+        """The names of the deliverers that this process has."""
+        return self._runtime.deliverers.names()
 
     def _reminded(self) -> None:
         self._runtime.reminded(self.id)
@@ -288,6 +313,14 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
         if most < 1 or tokens < 1:
             raise InvalidInput("most, tokens: give at least 1")
         return self._resident.recaller.hot(self._credential, most=most, tokens=tokens)
+
+    def index(self, name: str) -> AbstractContextManager[View]:
+        """Read the index of a projection, such as a plugin's: in `view.db` its tables stand under its name.
+
+        It holds what all agents of this runtime read together. `view.numbers` are the scopes that this one may read: a
+        query is to ask for these, and for no others. Raises `IndexUnavailable`.
+        """
+        return self._resident.recaller.viewing(self._credential, name)
 
     def neighbours(self, memory: UUID | str, *, hops: int = 1) -> list[Neighbour]:
         """The memories that are linked to one, over so many hops, as far as one may read them."""

@@ -35,7 +35,7 @@ What = Literal[
 #: Whatever a payload that somebody tampered with may raise while it is read or applied.
 MALFORMED = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
 #: Events whose text goes with the name of a person: see `ScopeErased`.
-NAMING = frozenset({"ScopeCreated", "ScopeRenamed", "CheckpointTaken"})
+NAMING = frozenset({"ScopeCreated", "ScopeRenamed", "CheckpointTaken", "SourceImported"})
 _ENVELOPE = (
     "house_id", "seq", "event_id", "scope_id", "subject_id", "version", "type", "schema_version", "actor_id", "runtime",
     "session_id", "run_id", "causation_id", "correlation_id", "occurred_at", "recorded_at", "hash",

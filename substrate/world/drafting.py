@@ -109,14 +109,11 @@ class Drafting(Principal):
     def _changed(
         self, state: Memory, payload: Payload, evidence: Evidence | None = None, *,
         expected_version: int | None = None, event_id: UUID | None = None, correlation: UUID | None = None,
+        occurred_at: datetime | None = None,
     ) -> Draft:  # fmt: skip
         """A change to a memory whose present state is known: `evolve` says what it becomes."""
-        at, event_id = moment(None), event_id or new_id()
-        event = Event(
-            self.house, 0, event_id, state.parent_id, state.id, state.version + 1, type(payload).__name__,
-            payload.schema_version, self.id, None, None, None, None, None, at, at, b"", payload,
-        )  # fmt: skip
-        after = evolve(state, event)
+        at, event_id = moment(occurred_at), event_id or new_id()
+        after = evolve(state, self._told(state.parent_id, state.id, state.version + 1, event_id, payload, at))
         if isinstance(payload, e.MemoryRevised):
             check_validity(after)
         return self._draft(
@@ -130,6 +127,15 @@ class Drafting(Principal):
             context=self._context_of(evidence, correlation),
             key=(state.parent_id, after.key) if after.key and after.status == "active" else None,
         )
+
+    def _told(  # noqa: PLR0917 - the places of an event
+        self, scope: UUID, subject: UUID, version: int, event_id: UUID, payload: Payload, at: datetime
+    ) -> Event:
+        """The event that is about to be written, as far as `evolve` asks for it."""
+        return Event(
+            self.house, 0, event_id, scope, subject, version, type(payload).__name__, payload.schema_version, self.id,
+            None, None, None, None, None, at, at, b"", payload,
+        )  # fmt: skip
 
     def _current(self, memory: UUID | str) -> Memory:
         """The memory as it is now, under row-level security and our own filter besides."""

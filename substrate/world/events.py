@@ -305,6 +305,19 @@ class MemoryPromotionDeclined(_MemoryEvent):
     proposal: UUID
 
 
+class SourceImported(Payload):
+    """Knowledge came in from elsewhere: a file of this format, name and digest, with so many items, some unreadable.
+
+    What it brought carries the same correlation id, and this event as its cause.
+    """
+
+    source: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")]
+    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    items: Annotated[int, Field(ge=0)]
+    refused: Annotated[int, Field(ge=0)] = 0
+    name: Free[Annotated[Text, Field(max_length=300)] | None] = None
+
+
 class SourceRetracted(_MemoryEvent):
     """Marks a retraction; what it compensates follows under the same correlation id."""
 

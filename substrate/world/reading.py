@@ -71,7 +71,7 @@ class Reading(Remembering):
 
     def get_by_key(self, key: str, *, scope: ScopeRef | None = None) -> Memory:
         """The active memory with this key: in `scope`, or in the nearest scope that has one."""
-        key = _text(key, "key")
+        key = searched_text(key, "key")
         reach = [r for r in self.rights() if r.rights & 1 and (scope is None or r.scope == self._scope_id(scope))]
         order = [r.scope for r in reach]
         with self._reading() as connection:
@@ -150,14 +150,46 @@ class Reading(Remembering):
         found = [memory_of(row) for row in rows[:limit]]
         return Page(found, _cursor(found[-1]) if len(rows) > limit else None)
 
-    def links(self, memory: UUID | str) -> Sequence[Link]:
-        """The links from and to a memory whose other end one may read too."""
-        ident = self._current(memory).id
+    def get_many(self, memories: Iterable[UUID]) -> Sequence[Memory]:
+        """Those of these memories that one may read, as they are now, in one look-up; the rest is left out."""
+        return self._each("uuid[]", "id = wanted.value", list(memories))
+
+    def get_by_keys(self, keys: Iterable[str], *, scope: ScopeRef) -> dict[str, Memory]:
+        """The active memories of a scope that have these keys, by key, in one look-up; the rest is left out."""
+        wanted = [searched_text(key, "key") for key in keys]
+        active = "parent_id = %s AND key = wanted.value AND status = 'active'"
+        found = self._each("text[]", active, wanted, self._scope_id(scope))
+        return {one.key: one for one in found if one.key is not None}
+
+    def _each(self, kind: str, where: str, wanted: Sequence[object], *more: object) -> Sequence[Memory]:
+        """A look-up by index for each value, in one round trip: OFFSET 0 keeps it from becoming a join, which would read
+        the scope as a whole until the tables were analysed.
+        """
+        if not wanted:
+            return []
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT house_id, from_id, relation, to_id, weight FROM links WHERE from_id = %s OR to_id = %s"
+                f"SELECT {MEMORY_COLUMNS} FROM unnest(%s::{kind}) AS wanted (value) CROSS JOIN LATERAL ("
+                f" SELECT * FROM memories WHERE {where} OFFSET 0) m"
+                " WHERE m.parent_id = ANY (ARRAY(SELECT scope_id FROM my_rights(%s, %s) WHERE rights & 1 = 1))",
+                (list(dict.fromkeys(wanted)), *more, self._credential.principal, self._credential.token),
+            ).fetchall()
+        return [memory_of(row) for row in rows]
+
+    def links(self, memory: UUID | str) -> Sequence[Link]:
+        """The links from and to a memory whose other end one may read too."""
+        return self.links_of([self._current(memory).id])
+
+    def links_of(self, memories: Iterable[UUID]) -> Sequence[Link]:
+        """The links from and to any of these memories, in one look-up: those whose both ends one may read."""
+        idents = list(memories)
+        if not idents:
+            return []
+        with self._reading() as connection:
+            rows = connection.execute(
+                "SELECT house_id, from_id, relation, to_id, weight FROM links WHERE from_id = ANY (%s) OR to_id = ANY (%s)"
                 " ORDER BY from_id, relation, to_id",
-                (ident, ident),
+                (idents, idents),
             ).fetchall()
         return [Link(**dict(zip(Link.model_fields, row, strict=True))) for row in rows]
 
@@ -171,10 +203,10 @@ def _by_text(tags: Iterable[str], key_prefix: str | None) -> list[ColumnElement[
     where: list[ColumnElement[bool]] = []
     if isinstance(tags, str):
         raise InvalidInput("tags: give a list of texts, not one text")
-    if wanted := [_text(tag, "tags") for tag in tags]:
+    if wanted := [searched_text(tag, "tags") for tag in tags]:
         where.append(tables.memories.c.tags.op("@>")(bindparam("tags", wanted, type_=ARRAY(Text))))
     if key_prefix is not None:
-        where.append(func.starts_with(tables.memories.c.key, _text(key_prefix, "key_prefix")))
+        where.append(func.starts_with(tables.memories.c.key, searched_text(key_prefix, "key_prefix")))
     return where
 
 
@@ -185,7 +217,7 @@ def _word(value: object, vocabulary: object, name: str) -> None:
         raise UnknownKind(f"{name}: should be one of {', '.join(map(repr, allowed))}")
 
 
-def _text(value: object, name: str) -> str:
+def searched_text(value: object, name: str) -> str:
     """Text to search for. What could not have been stored is refused in the same words as on the way in."""
     try:
         if not isinstance(value, str):

@@ -97,15 +97,20 @@ def checked_schedule(starts_at: datetime, every: timedelta | None, rule: str | N
         raise InvalidInput("every, rrule: give one of them, not both")
     if every is not None and not SHORTEST <= every <= LONGEST:
         raise InvalidInput(f"every: {shown(every)} is not between {shown(SHORTEST)} and {shown(LONGEST)}")
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
-        raise InvalidInput(f"zone: {str(zone)[:60]!r} is no time zone; write it as 'Europe/Berlin' or 'UTC'") from None
+    zone_named(zone)
     # A rule knows no fractions of a second: with one, its own start would lie before it.
     starts_at = starts_at.astimezone(UTC) if rule is None else starts_at.astimezone(UTC).replace(microsecond=0)
     made = Schedule(starts_at, every, None if rule is None else _checked_rule(rule), zone)
     made.first()
     return made
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """The time zone of this name. Raises `InvalidInput`."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
+        raise InvalidInput(f"zone: {str(name)[:60]!r} is no time zone; write it as 'Europe/Berlin' or 'UTC'") from None
 
 
 # ------------------------------------------------------------------ rules

@@ -13,22 +13,22 @@ from substrate.settings import Settings
 from substrate.world import events as e
 from substrate.world import migrate
 from substrate.world.append import Writer
+from substrate.world.changing import ChangingMany
 from substrate.world.commit import GroupCommit
 from substrate.world.credential import Credential, Token
 from substrate.world.database import Database
 from substrate.world.erasure import Erasing
 from substrate.world.hindsight import Hindsight
 from substrate.world.ids import new_id
+from substrate.world.importing import Importing
 from substrate.world.item import Context
 from substrate.world.model import Evidence, Scope
 from substrate.world.operator import Operator
 from substrate.world.permission import KnownRights
 from substrate.world.principal import Engine, Principal, checked
 from substrate.world.promotion import Promoting
-from substrate.world.reading import Reading
 from substrate.world.reminders import Reminding
 from substrate.world.restoring import Restoring
-from substrate.world.retract import Retracting
 from substrate.world.scopes import Governing, scope_created, scope_draft
 from substrate.world.server import EmbeddedServer
 from substrate.world.server.cluster import APP
@@ -38,17 +38,19 @@ from substrate.world.verify import Progress, Verifying
 
 
 class Agent(
-    Restoring, Hindsight, Promoting, Retracting, Reading, Governing, Erasing, Reminding, Verifying, Subscribing, Exporting
+    Restoring, Hindsight, Promoting, Importing, ChangingMany, Governing, Erasing, Reminding, Verifying, Subscribing, Exporting
 ):  # fmt: skip
     """An agent, human or bot, with its credential: everything it may do, and nothing else.
 
     | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
     | to relate              | `link`, `unlink`, `links` |
-    | to read                | `get`, `get_by_key`, `list`, `rights` |
+    | to do so to many       | `link_many`, `unlink_many`, `forget_many` |
+    | to read                | `get`, `get_many`, `get_by_key`, `get_by_keys`, `links_of`, `list`, `rights` |
     | to ask how it came     | `why`, `history` |
     | to look back           | `as_of`, `list_as_of`, `rights_as_of`, `diff` |
     | to share               | `propose_promotion`, `proposals`, `proposal`, `approve_promotion`, `decline_promotion` |
     | to take a source back  | `retract`, `undo_retraction` |
+    | to bring in            | `imports`; and `substrate.doors.importing`, which stands on the rest of `Importing` |
     | to go back             | `checkpoints`, `find_checkpoint`, `restore_checkpoint` |
     | to govern              | `create_group`, `create_agent`, `rename`, `move`, `remove`, `configure`, `grant`, `revoke` |
     | to come in             | `issue_token`, `revoke_token`, `tokens` |

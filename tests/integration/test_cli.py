@@ -47,18 +47,18 @@ def test_a_new_user_comes_from_nothing_to_an_answer_and_back(
             assert "substrate up" in before.out
             assert not home.exists()
 
-            first = shell("up")
+            first = shell("up", "--no-serve")
             assert "substrate house create home --owner ana" in first
             shell("house", "create", "home", "--owner", "ana")
             shell("remember", "Ana likes tea", "--key", "tea")
             assert "Ana likes tea" in shell("why", "tea")
-            assert "whoami" in shell("up")
+            assert "whoami" in shell("up", "--no-serve")
             status = shell.json("status")
-            assert status["server"]["state"] == "ready"
+            assert (status["database"]["state"], status["server"]["state"]) == ("ready", "stopped")
             assert [house["name"] for house in status["houses"]] == ["home"]
 
-            assert shell.json("down") == {"stopped": True}
-            assert shell.json("down") == {"stopped": False}
+            assert shell.json("down") == {"stopped": True, "server": False, "database": True}
+            assert shell.json("down") == {"stopped": False, "server": False, "database": False}
             # The first command that needs it starts it again.
             assert shell.json("get", "tea")["content"] == "Ana likes tea"
         finally:
@@ -75,7 +75,7 @@ def test_up_on_a_given_server_migrates_as_the_owner_and_says_so_if_it_cannot(clu
         assert stranger.fails("migrate") == "invalid_input"
         assert stranger.fails("down") == "invalid_input"
         stranger.on(empty)
-        assert "substrate house create" in stranger("up")
+        assert "substrate house create" in stranger("up", "--no-serve")
         assert stranger.json("status")["usable"] is True
         assert stranger.fails("migrate", "--to", "9999") == "invalid_input"
         assert stranger.fails("migrate", "--to", "base", "--down") == "invalid_input"
@@ -365,6 +365,9 @@ def test_a_private_memory_is_proposed_and_decided_on(shell: Shell) -> None:
     shell("propose", "door", "--as", "kate", "--reason", "useful")
     shell("propose", "not", "--as", "kate")
     waiting = {one["shown"]["key"]: one["id"] for one in shell.json("proposals")}
+    whole = shell("proposals", waiting["door"])
+    assert [word for word in ("the key is under the mat", "kate", "pending") if word not in whole] == []
+    assert shell.fails("proposals", waiting["door"], "--as", "bob") == "not_found"
     assert shell.fails("approve", waiting["door"], "--as", "kate") == "denied"
     shell("approve", waiting["door"])
     shell("decline", waiting["not"], "--reason", "keep it")
@@ -372,6 +375,16 @@ def test_a_private_memory_is_proposed_and_decided_on(shell: Shell) -> None:
     assert {one["status"] for one in shell.json("proposals", "--status", "any")} == {"approved", "declined"}
     assert "the key is under the mat" in shell("get", "door", "--as", "bob")
     assert "private memory of kate, approved by ana" in shell("why", "door", "--as", "bob")
+
+
+def test_a_reader_of_the_stream_goes_on_where_it_was(shell: Shell) -> None:
+    learn(shell, "one")
+    before = shell.json("stream", "--reader", "digest")["events"]
+    assert before[-1]["type"] == "MemoryLearned"
+    assert shell.json("stream", "--reader", "digest")["events"] == []
+    memory = learn(shell, "two")
+    assert [one["subject_id"] for one in shell.json("stream", "--reader", "digest")["events"]] == [memory]
+    assert shell.json("stream", "--reader", "another")["events"][: len(before)] == before
 
 
 def test_the_stream_is_read_in_pages(shell: Shell) -> None:

@@ -23,6 +23,7 @@ from substrate.world.credential import Credential
 from substrate.world.reminders import Reminder
 from substrate.world.world import World
 from tests.hosts import hosted, runtime
+from tests.installed import install
 from tests.residents import House
 from tests.servers import DatabaseUrls
 
@@ -415,12 +416,8 @@ def test_one_of_another_package_is_found_by_its_entry_point(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    installed = tmp_path / "post_office-1.0.dist-info"
-    installed.mkdir()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: post-office\nVersion: 1.0\n")
-    (installed / "entry_points.txt").write_text("[substrate.deliverers]\npost = post_office:Post\n")
-    (tmp_path / "post_office.py").write_text(PLUGIN)
-    monkeypatch.syspath_prepend(tmp_path)
+    points = "[substrate.deliverers]\npost = post_office:Post\n"
+    install("post-office", points, tmp_path, monkeypatch, post_office=PLUGIN)
     with runtime(database, tmp_path / "home") as opened:
         made = hosted(opened, house.kate).remind("tea", NOW, plugin="post")
         assert "post" in opened.deliverers.names()

@@ -317,3 +317,10 @@ def test_files_that_are_being_made_are_not_swept_away_by_others(setting: Setting
         setting.first.rebuild()
     assert setting.first.faults == {}
     assert setting.unlike_rebuilt() == {}
+
+
+def test_an_index_that_another_builds_while_one_looks_for_it_is_no_error(setting: Setting) -> None:
+    # Between the manifest that was read and the look at the faults, which reads it anew.
+    with after(HouseIndexes, "_notice_missing", setting.second.rebuild):
+        setting.first.step()
+    assert not setting.unlike_rebuilt()

@@ -258,6 +258,21 @@ def test_an_event_that_cannot_be_applied_blocks_its_memory_and_is_reported(
     assert asked.indexes.rebuild().ok
 
 
+def test_an_event_that_cannot_be_applied_leaves_the_other_scopes_to_be_compared(
+    asked: Desk, cluster: Cluster, database: DatabaseUrls
+) -> None:
+    old = in_use(asked)
+    own, shared, *_ = asked.truth
+    asked.agent.set_tier(own, "cold")
+    tampered(
+        cluster, database, "UPDATE substrate.events SET data = '{\"tier\": \"lukewarm\"}' WHERE type = 'TierChanged'"
+    )
+    tampered(cluster, database, f"UPDATE substrate.memories SET content = content || ' not' WHERE id = '{shared}'")
+    with pytest.raises(VerificationMismatch):
+        asked.indexes.rebuild()
+    assert in_use(asked) == old
+
+
 # -------------------------------------------------------------- the bulk load
 
 words = st.text(st.sampled_from("ab c-_/'\"é漢字かな한글🙂\n\t."), min_size=1, max_size=30).filter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -12,8 +13,9 @@ import pytest
 from typer.main import get_command
 
 from substrate.doors.cli import main
-from substrate.doors.cli.program import app
+from substrate.doors.cli.program import NOUNS, app
 from substrate.world.model import CATEGORIES, KINDS, STATUSES, TIERS
+from tests.shell import PROGRAM
 
 
 def commands(node: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -39,7 +41,7 @@ def test_there_is_a_command_for_everything_that_can_be_done() -> None:
         ("credentials",), ("token", "issue"), ("token", "list"), ("token", "revoke"), ("token", "recover"),
         ("house", "create"), ("house", "show"), ("house", "list"), ("room", "create"), ("room", "list"),
         ("agent", "create"), ("agent", "list"), ("rename",), ("move",), ("remove",), ("configure",), ("grant",),
-        ("revoke",), ("rights",), ("remember",), ("import",), ("revise",), ("reinforce",), ("supersede",), ("forget",),
+        ("revoke",), ("rights",), ("remember",), ("import",), ("bring",), ("imports",), ("revise",), ("reinforce",), ("supersede",), ("forget",),
         ("restore",), ("tier",), ("link",), ("unlink",), ("get",), ("list",), ("links",), ("recall",),
         ("manifest",), ("hot",), ("neighbours",), ("rebuild",), ("doctor",), ("reembed",), ("dead-letters",), ("propose",), ("proposals",),
         ("approve",), ("decline",), ("why",), ("history",), ("as-of",), ("diff",), ("retract",), ("undo-retraction",),
@@ -99,11 +101,56 @@ def test_the_help_of_each_command_can_be_printed(path: tuple[str, ...], capsys: 
     assert "--json" in capsys.readouterr().out
 
 
+def test_the_help_says_what_the_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "Exit codes: 0 done" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("substrate rem", {"remember", "reminder", "remove"}), ("substrate token ", {"issue", "list", "recover", "revoke"}),
+     ("substrate recall --mo", {"--mode"})],
+)  # fmt: skip
+def test_a_shell_that_completes_is_offered_commands_and_options(typed: str, offered: set[str]) -> None:
+    asked = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_SUBSTRATE_COMPLETE": "complete_bash"}
+    done = subprocess.run(PROGRAM, check=True, capture_output=True, text=True, env={**os.environ, **asked})
+    assert set(done.stdout.split()) == offered
+
+
 def test_the_help_loads_nothing_of_the_world() -> None:
     """A person who only asks for help does not wait for a database driver to load."""
     code = "import sys; from substrate.doors.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert not {"psycopg", "sqlalchemy", "pydantic", "alembic", "apsw", "numpy"} & set(done.stderr.split())
+
+
+@EACH
+def test_each_command_is_found_by_its_first_word_where_the_program_looks_for_it(path: tuple[str, ...]) -> None:
+    module = COMMANDS[path].callback.__module__.rpartition(".")[2]
+    assert path[0] in NOUNS[module].split()
+
+
+def test_one_command_loads_its_own_module_and_an_unknown_word_all() -> None:
+    code = (
+        "import sys; from substrate.doors.cli import program; program.load(sys.argv[1]);"
+        "print(*[one for one in program.NOUNS if f'substrate.doors.cli.{one}' in sys.modules])"
+    )
+
+    def loaded(word: str) -> set[str]:
+        done = subprocess.run([sys.executable, "-c", code, word], check=True, capture_output=True, text=True)
+        return set(done.stdout.split())
+
+    assert loaded("version") == {"lifecycle", "serving"}
+    assert {"scope", "erasure"} <= loaded("retention")
+    assert loaded("vresion") == set(NOUNS)
+
+
+@EACH
+def test_each_command_shows_at_least_one_example_of_itself(path: tuple[str, ...]) -> None:
+    heading, *examples = (COMMANDS[path].epilog or "").split("\n\n")
+    assert heading == "Examples:"
+    assert [example for example in examples if example.split()[: len(path) + 1] != ["substrate", *path]] == []
+    assert examples
 
 
 def test_the_examples_of_the_help_are_commands_that_exist_with_options_that_they_take() -> None:

@@ -13,6 +13,7 @@ from projections.embedding import load_embedder, load_reranker
 from projections.embedding.carried import carried_file
 from substrate.errors import Misconfigured
 from substrate.settings import Settings
+from tests.installed import install
 
 PLUGIN = """
 import numpy as np
@@ -47,13 +48,8 @@ longest = its_own_package:Lengths
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else's package, installed: a module and its .dist-info on the path."""
-    installed = tmp_path / "its_own_package-1.0.dist-info"
-    installed.mkdir()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: its-own-package\nVersion: 1.0\n")
-    (installed / "entry_points.txt").write_text(ENTRY_POINTS)
-    (tmp_path / "its_own_package.py").write_text(PLUGIN)
-    monkeypatch.syspath_prepend(tmp_path)
+    """Somebody else's package, installed."""
+    install("its-own-package", ENTRY_POINTS, tmp_path, monkeypatch, its_own_package=PLUGIN)
 
 
 def test_an_embedder_of_another_package_is_found_by_its_entry_point_and_given_the_settings(plugin: None) -> None:

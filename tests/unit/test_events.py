@@ -72,7 +72,8 @@ def test_a_version_that_is_newer_than_this_code_stops_the_reader() -> None:
 
 def test_the_events_that_change_records_are_all_known_to_evolve() -> None:
     beside = {"GrantChanged", "TokenIssued", "TokenRevoked", "RuntimeEnrolled", "HouseImported",
-              "MemoryPromotionDeclined", "SourceRetracted", "MemoriesRecalled", "CheckpointTaken"}  # fmt: skip
+              "MemoryPromotionDeclined", "SourceRetracted", "MemoriesRecalled", "CheckpointTaken",
+              "SourceImported"}  # fmt: skip
     assert set(REGISTRY) == MEMORY_EVENTS | SCOPE_EVENTS | beside
 
 

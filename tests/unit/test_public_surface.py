@@ -12,7 +12,7 @@ import substrate
 SURFACE = [
     "Agent", "AsyncAgent", "AsyncRuntime", "Event", "Evidence", "HostedAgent", "Link", "Memory", "NewMemory", "Operator",
     "Position", "Proposal", "Receipt", "Rights", "Runtime", "Scope", "Seal", "Settings", "Source", "SubstrateError",
-    "World", "errors",
+    "Toolbox", "World", "errors",
 ]  # fmt: skip
 
 

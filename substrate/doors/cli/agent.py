@@ -14,7 +14,7 @@ from substrate.doors.cli.here import Here
 from substrate.doors.cli.tree import WHO, agent, app
 
 
-@command(app, panel=WHO)
+@command(app, panel=WHO, examples=["substrate whoami", "substrate whoami --as kate --json"])
 def whoami(here: Here) -> Answer:
     """Show who acts here, and what that credential may do where."""
     me = here.agent
@@ -29,14 +29,14 @@ def whoami(here: Here) -> Answer:
     return Answer({"agent": own, "house": house, "rights": reach}, shown)
 
 
-@command(app, panel=WHO)
+@command(app, panel=WHO, examples=["substrate use kate"])
 def use(here: Here, name: Annotated[str, typer.Argument(help="Name of a saved credential.")]) -> Answer:
     """Act with another saved credential from now on."""
     saved = here.credentials.use(name)
     return Answer({"current": _public(saved)}, f"{saved.name} of house {saved.house_name} acts from now on")
 
 
-@command(app, panel=WHO)
+@command(app, panel=WHO, examples=["substrate credentials"])
 def credentials(here: Here) -> Answer:
     """List the credentials saved on this machine; never their tokens."""
     saved, current = here.credentials.all(), here.credentials.current
@@ -45,7 +45,7 @@ def credentials(here: Here) -> Answer:
     return Answer(data, output.table(["", "name", "house", "agent"], rows, empty="none saved yet"))
 
 
-@command(app, panel=WHO)
+@command(app, panel=WHO, examples=["substrate login kate --token-file ./kate.token"])
 def login(
     here: Here,
     name: Annotated[str | None, typer.Argument(help="What to save it as; the agent's name by default.")] = None,
@@ -58,14 +58,22 @@ def login(
     return Answer({"current": _public(saved)}, f"saved as {saved.name!r}, and in use")
 
 
-@command(app, panel=WHO)
+@command(app, panel=WHO, examples=["substrate logout kate"])
 def logout(here: Here, name: Annotated[str, typer.Argument(help="Name of a saved credential.")]) -> Answer:
     """Remove a saved credential from this machine. Its token stays valid: to end that, revoke it first."""
     dropped = here.credentials.drop(name)
     return Answer({"dropped": _public(dropped)}, f"{dropped.name} is no longer saved here; its token is still valid")
 
 
-@command(agent, "create")
+@command(
+    agent,
+    "create",
+    examples=[
+        "substrate agent create kate",
+        "substrate agent create bob --room kitchen --human",
+        "substrate agent create eve --show-token",
+    ],
+)
 def create(
     here: Here,
     *,
@@ -90,7 +98,7 @@ def create(
     return Answer(data, shown)
 
 
-@command(agent, "list")
+@command(agent, "list", examples=["substrate agent list"])
 def list_agents(here: Here) -> Answer:
     """List the agents that you share a scope with, or manage."""
     found = [one for one in here.agent.scopes() if one.kind == "agent" and one.status == "active"]

@@ -23,7 +23,14 @@ Relation = Annotated[str, typer.Argument(help="The relation, as `supports` or `a
 Other = Annotated[str, typer.Argument(metavar="TO", help="The other memory: its id or key.")]
 
 
-@command(app, panel=LEARN)
+@command(
+    app,
+    panel=LEARN,
+    examples=[
+        'substrate revise indent "Indent with four spaces" --reason "to be exact"',
+        "substrate revise indent --tag style --expect-version 2",
+    ],
+)
 def revise(
     here: Here,
     *,
@@ -75,7 +82,7 @@ def revise(
     return receipt_answer(receipt, "revised")
 
 
-@command(app, panel=LEARN)
+@command(app, panel=LEARN, examples=['substrate reinforce indent --quote "yes, spaces"'])
 def reinforce(
     here: Here,
     *,
@@ -95,7 +102,7 @@ def reinforce(
     return receipt_answer(receipt, "reinforced")
 
 
-@command(app, panel=LEARN)
+@command(app, panel=LEARN, examples=['substrate supersede indent "Indent with tabs" --reason "we changed our mind"'])
 def supersede(
     here: Here,
     *,
@@ -121,7 +128,7 @@ def supersede(
     return receipt_answer(receipt, "took its place")
 
 
-@command(app, panel=LEARN)
+@command(app, panel=LEARN, examples=['substrate forget indent --reason "no longer so"'])
 def forget(
     here: Here, memory: o.Memory, reason: o.Reason = None, expect_version: o.Expected = None, event_id: o.EventId = None
 ) -> Answer:
@@ -132,13 +139,13 @@ def forget(
     return receipt_answer(receipt, "forgotten")
 
 
-@command(app, panel=LEARN)
+@command(app, panel=LEARN, examples=["substrate restore 018f0000-0000-7000-8000-000000000000"])
 def restore(here: Here, memory: o.Memory, reason: o.Reason = None, event_id: o.EventId = None) -> Answer:
     """Bring back what was forgotten or superseded (by its id: only active memories are found by key)."""
     return receipt_answer(here.agent.restore(here.names.memory(memory), reason=reason, event_id=event_id), "restored")
 
 
-@command(app, panel=LEARN)
+@command(app, panel=LEARN, examples=["substrate tier indent hot"])
 def tier(
     here: Here,
     memory: o.Memory,
@@ -150,7 +157,7 @@ def tier(
     return receipt_answer(receipt, f"is {to} now")
 
 
-@command(app, panel=LEARN)
+@command(app, panel=LEARN, examples=["substrate link indent supports style --weight 0.5"])
 def link(
     here: Here,
     *,
@@ -167,7 +174,7 @@ def link(
     return receipt_answer(receipt, f"{relation} {to}")
 
 
-@command(app, panel=LEARN)
+@command(app, panel=LEARN, examples=["substrate unlink indent supports style"])
 def unlink(here: Here, memory: o.Memory, relation: Relation, to: Other, event_id: o.EventId = None) -> Answer:
     """Take a relation back."""
     receipt = here.agent.unlink(here.names.memory(memory), relation, here.names.memory(to), event_id=event_id)

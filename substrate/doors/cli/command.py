@@ -94,6 +94,7 @@ def _with_common_options(function: Callable[..., Answer | None]) -> Callable[...
 
     # Typer reads these to know the options.
     invoked.__name__, invoked.__doc__ = function.__name__, inspect.getdoc(function)
+    invoked.__module__ = function.__module__
     invoked.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     invoked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return invoked

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 Source = Annotated[str | None, typer.Option(show_default=False, help="Everything that it gave text to.")]
 
 
-@command(app, panel=ERASE)
+@command(
+    app,
+    panel=ERASE,
+    examples=[
+        "substrate erase secret --dry-run",
+        "substrate erase --session monday --include-derived --yes",
+        "substrate erase secret --now --yes",
+    ],
+)
 def erase(
     here: Here,
     *,
@@ -86,19 +94,19 @@ def erase(
     return _answer(erased(only_look=False))
 
 
-@command(app, panel=ERASE)
+@command(app, panel=ERASE, examples=['substrate hold contract --reason "case 17"'])
 def hold(here: Here, memory: o.Memory, reason: o.Reason = None) -> Answer:
     """Put a memory under legal hold: until `release` nobody erases it, nor does retention."""
     return receipt_answer(here.agent.hold(here.names.memory(memory), reason), "held")
 
 
-@command(app, panel=ERASE)
+@command(app, panel=ERASE, examples=["substrate release contract"])
 def release(here: Here, memory: o.Memory, reason: o.Reason = None) -> Answer:
     """End the legal hold on a memory."""
     return receipt_answer(here.agent.release(here.names.memory(memory), reason), "released")
 
 
-@command(retention, "sweep")
+@command(retention, "sweep", examples=["substrate retention sweep --dry-run"])
 def sweep(here: Here, house: o.House = None, dry_run: o.DryRun = False) -> Answer:
     """Forget or erase what has outlived its scope's rule, as the operator: no text is read. Run it from time to time."""
     report = here.operator.apply_retention(here.house(house), dry_run=dry_run)

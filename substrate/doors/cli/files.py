@@ -45,7 +45,7 @@ def list_files(
     return Answer(found, output.table(["path", "bytes", "version", "by", "changed"], rows, empty="no files yet"))
 
 
-@command(noun)
+@command(noun, examples=["substrate files show plans/spring.md"])
 def show(here: Here, path: Path, scope: Scope = "own") -> Answer:
     """Print a file as it is."""
     file = _files(here, scope).read(path)
@@ -99,7 +99,7 @@ def insert(
     return Answer({"path": path, "first_line": made.first_line, "last_line": made.last_line}, f"edited {path}")
 
 
-@command(noun)
+@command(noun, examples=["substrate files delete plans/spring.md"])
 def delete(here: Here, path: Path, scope: Scope = "own") -> Answer:
     """Take away a file, or a folder with all that is in it; the history stays."""
     gone = _files(here, scope).delete(path)
@@ -118,7 +118,7 @@ def rename(
     return Answer({"renamed": moved}, f"renamed {output.count(len(moved), 'file')}")
 
 
-@command(noun)
+@command(noun, examples=["substrate files history plans/spring.md"])
 def history(here: Here, path: Path, scope: Scope = "own") -> Answer:
     """Show all that happened to a file, oldest first, also under other names."""
     changes = _files(here, scope).history(path)

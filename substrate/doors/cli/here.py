@@ -14,6 +14,7 @@ from substrate.errors import InvalidInput, NotAuthenticated
 
 if TYPE_CHECKING:
     from projections.house import HouseIndexes
+    from substrate.configuration import Configuration
     from substrate.doors.cli.credentials import Credentials
     from substrate.doors.cli.naming import Names
     from substrate.runtime.agent import HostedAgent
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from substrate.world.world import Agent, World
 
 A = TypeVar("A")
+TOKEN_VARIABLE = "SUBSTRATE_TOKEN"  # noqa: S105 - its name
 
 
 class Here:
@@ -55,14 +57,18 @@ class Here:
     # -------------------------------------------------------------- where
 
     @cached_property
-    def settings(self) -> Settings:
+    def configuration(self) -> Configuration:
         from substrate.configuration import read
 
         found = read(self.config, home=self.home)
         if found.is_new:
             for note in found.notes:
                 self.say(f"note: {note}")
-        return found.settings
+        return found
+
+    @cached_property
+    def settings(self) -> Settings:
+        return self.configuration.settings
 
     @cached_property
     def world(self) -> World:
@@ -99,12 +105,17 @@ class Here:
         self.agent = hosted = self._come_in(lambda token: self._opened_runtime().agent(token, catch_up=catch_up))
         return hosted
 
-    def _opened_runtime(self) -> Runtime:
+    def serve(self, door: Callable[[Runtime, str], None], runtime: str | None) -> None:
+        """Open a door in a runtime that follows the stream, for who acts; it judges the token by itself."""
+        self.is_runtime(runtime)
+        self._come_in(lambda token: door(self._opened_runtime(follow=True), token))
+
+    def _opened_runtime(self, *, follow: bool = False) -> Runtime:
         from substrate.runtime.runtime import Runtime
 
         try:
-            # Nobody follows the stream in the background: a command catches up, answers, and is gone.
-            self._hosting = Runtime(self.world, self.settings.runtime, self.settings, follow=False)
+            # As a rule nobody follows the stream in the background: a command catches up, answers, and is gone.
+            self._hosting = Runtime(self.world, self.settings.runtime, self.settings, follow=follow)
         except InvalidInput as error:
             raise InvalidInput(f"--runtime, SUBSTRATE_RUNTIME: {error}") from None
         return self._hosting
@@ -138,6 +149,17 @@ class Here:
     def token(self) -> str:
         """The secret of who acts; for saving it, and for nothing else."""
         return self._token[0]
+
+    def said_again(self) -> tuple[list[str], list[str]]:
+        """The options with which another command would act as who acts here, and the variables that it would need."""
+        places = {"--home": self.home, "--config": self.config, "--token-file": self._token_file}
+        options = [part for name, path in places.items() if path is not None for part in (name, str(path.absolute()))]
+        _, source = self._token
+        if source == TOKEN_VARIABLE:
+            return options, [TOKEN_VARIABLE]
+        current = self.credentials.current
+        named = self._as_name or (current.name if current is not None and self._token_file is None else None)
+        return options + ([] if named is None else ["--as", named]), []
 
     @property
     def operator(self) -> Operator:
@@ -175,7 +197,7 @@ class Here:
                 reason = error.strerror if isinstance(error, OSError) else "it is not text"
                 raise InvalidInput(f"--token-file: cannot read {self._token_file}: {reason}") from None
         if self.settings.token is not None:
-            return self.settings.token.get_secret_value(), "SUBSTRATE_TOKEN"
+            return self.settings.token.get_secret_value(), TOKEN_VARIABLE
         current = self.credentials.current
         if current is None:
             raise NotAuthenticated(

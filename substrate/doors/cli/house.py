@@ -15,7 +15,11 @@ from substrate.doors.cli.here import Here
 from substrate.doors.cli.tree import house
 
 
-@command(house, "create")
+@command(
+    house,
+    "create",
+    examples=["substrate house create home --owner ana", "substrate house create lab --owner boss --bot --members r"],
+)
 def create(
     here: Here,
     *,
@@ -41,7 +45,7 @@ def create(
     return Answer(data, shown)
 
 
-@command(house, "show")
+@command(house, "show", examples=["substrate house show"])
 def show(here: Here) -> Answer:
     """Show your house and everyone and everything in it that you can see, as a tree."""
     from rich.text import Text
@@ -66,7 +70,7 @@ def show(here: Here) -> Answer:
     return Answer(scopes, root)
 
 
-@command(house, "list")
+@command(house, "list", examples=["substrate house list --json"])
 def list_houses(here: Here) -> Answer:
     """List all houses of this database, with the head of each stream: the operator's view, without any text in them."""
     houses = here.operator.houses()

@@ -109,7 +109,7 @@ def remember(
     return answer if hosted is None else _visible(here, hosted, answer, timeout)
 
 
-@command(app, "import", panel=LEARN)
+@command(app, "import", panel=LEARN, examples=["substrate import memories.jsonl --scope house"])
 def import_file(
     here: Here,
     file: Annotated[Path, typer.Argument(help="One JSON object a line, with the fields of a memory; - for stdin.")],

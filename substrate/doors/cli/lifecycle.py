@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from substrate.doors.cli import database, serving, state
 from substrate.doors.cli import options as o
 from substrate.doors.cli.command import Answer, command
 from substrate.doors.cli.here import Here
 from substrate.doors.cli.tree import SYSTEM, app
-from substrate.errors import InvalidInput, SubstrateError
-
-if TYPE_CHECKING:
-    from substrate.world.operator import House
+from substrate.errors import InvalidInput
 
 FIRST_STEPS = """\
 Next:
@@ -21,7 +22,7 @@ Next:
   substrate remember "Ana likes tea" --key tea    something to know
   substrate recall "what does Ana drink?"         asked in other words: the answer comes from a local index
   substrate why tea                               how it is known
-  substrate status                                the server, the houses, and how far each index has come"""
+  substrate demo                                  all of it in a minute, in a house of its own"""
 NEXT_STEPS = """\
 Next:
   substrate whoami                          which credential is in use here
@@ -31,60 +32,82 @@ Next:
   substrate --help                          everything else"""
 
 
-@command(app, panel=SYSTEM)
-def up(here: Here) -> Answer:
-    """Start the substrate and bring its database up to date.
+@command(
+    app,
+    panel=SYSTEM,
+    examples=["substrate up", "substrate up --port 0", "substrate up --no-serve", "substrate up --json"],
+)
+def up(
+    here: Here,
+    *,
+    port: serving.Port = None,
+    no_serve: Annotated[
+        bool, typer.Option("--no-serve", help="Only the database: no server for HTTP and MCP.")
+    ] = False,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Serve here until Ctrl-C, as `substrate serve`.")
+    ] = False,
+) -> Answer | None:
+    """Start the substrate in the background: the database, brought up to date, and the server for HTTP and MCP.
 
-    Without SUBSTRATE_DATABASE_URL this is the embedded PostgreSQL; with it, the schema is brought up to date if
-    SUBSTRATE_OWNER_URL is set too. Running it again does nothing more.
+    Without SUBSTRATE_DATABASE_URL the database is the embedded PostgreSQL; with it, the schema is brought up to date if
+    SUBSTRATE_OWNER_URL is set too. Running it again does nothing more; a server that crashed, or is of another version
+    than this program, is started anew.
     """
-    if here.settings.database_url is None:
-        from substrate.world.server import EmbeddedServer
+    if foreground:
+        serving.in_foreground(here, port)
+        return None
+    serving.stop_outdated(here)
+    database.prepare(here)
+    found, is_new = state.look(here), False
+    if found.problem is not None:
+        raise found.problem
+    if not no_serve:
+        found.server, is_new = serving.in_background(here, port)
+        found.ailing = None
+    steps = [*_reachable(), NEXT_STEPS if found.houses else FIRST_STEPS]
+    connecting = ["", *serving.how_to_connect(here, found.server.address)] if found.server.address else []
+    return Answer({**found.data(), "started": is_new}, [*found.shown(), "", *steps, *connecting])
 
-        server = EmbeddedServer(here.settings.home)
-        if not server.status().running:
-            here.say(f"starting PostgreSQL in {server.home} …")
-        server.start(here.say)
-        _migrate(here, "head")
-    elif here.settings.owner_url is not None:
-        _migrate(here, "head")
-    status = _look(here)
-    if status["problem"] is not None:
-        raise status["problem"]
-    shown = [*_shown(status), "", NEXT_STEPS if status["houses"] else FIRST_STEPS]
-    return Answer(_without_problem(status), shown)
 
-
-@command(app, panel=SYSTEM)
+@command(app, panel=SYSTEM, examples=["substrate down", "substrate down --mode smart"])
 def down(
     here: Here,
     mode: Annotated[
         str, typer.Option(help="fast ends open sessions, smart waits for them, immediate skips the checkpoint.")
     ] = "fast",
 ) -> Answer:
-    """Stop the embedded PostgreSQL, for everybody who uses it. What was acknowledged is on disk."""
+    """Stop the server and then the embedded PostgreSQL, for everybody who uses it. What was acknowledged is on disk."""
+    from substrate.doors.cli.background import Background
     from substrate.world.server import EmbeddedServer
 
     if mode not in ("fast", "smart", "immediate"):
         raise InvalidInput(f"--mode: {mode!r} is not one of fast, smart and immediate")
-    if here.settings.database_url is not None:
-        raise InvalidInput("SUBSTRATE_DATABASE_URL or database.url is set: that server is not ours to stop")
-    stopped = EmbeddedServer(here.settings.home).stop(mode)  # type: ignore[arg-type]  # checked above
-    return Answer({"stopped": stopped}, "stopped" if stopped else "it was not running")
+    server, is_given = Background(here.settings.home).stop(), here.settings.database_url is not None
+    if is_given and not server:
+        raise InvalidInput(
+            "no server of ours is running, and the database that SUBSTRATE_DATABASE_URL or database.url names is not ours to stop"
+        )
+    stopped = not is_given and EmbeddedServer(here.settings.home).stop(mode)  # type: ignore[arg-type]  # checked above
+    shown = {(True, True): "stopped", (True, False): "the server is stopped; the database was not ours, or not running"}
+    return Answer(
+        {"stopped": server or stopped, "server": server, "database": stopped},
+        shown.get((server, stopped), "stopped" if stopped else "it was not running"),
+    )
 
 
 @command(app, panel=SYSTEM, examples=["substrate status", "substrate status --json"])
 def status(here: Here) -> Answer:
-    """Show server, schema, houses, and every runtime with its indexes: position, lag, vectors to come, dead letters.
+    """Show database, server, schema, houses, and every runtime with its indexes: position, lag, vectors to come, dead letters.
 
     Starts nothing. A runtime's line is what it last said; its lag is counted from where the stream is now. Exits with 1
-    if the substrate cannot be used now.
+    if the substrate cannot be used now, or the server has crashed or does not answer.
     """
-    found = _look(here)
-    return Answer(_without_problem(found), _shown(found), code=0 if found["usable"] else 1)
+    found = state.look(here)
+    return Answer(found.data(), found.shown(), code=0 if found.usable and found.is_well else 1)
 
 
-@command(app, panel=SYSTEM)
+@command(app, panel=SYSTEM, examples=["substrate migrate", "substrate migrate --to 0004 --down --yes"])
 def migrate(
     here: Here,
     to: Annotated[str, typer.Option(metavar="REVISION", help="The revision to come to.")] = "head",
@@ -95,114 +118,29 @@ def migrate(
 ) -> Answer:
     """Bring the database to a schema revision; needs the owner's login (SUBSTRATE_OWNER_URL, or embedded)."""
     if not down_to_it:
-        reached = _migrate(here, to)
+        reached = database.migrate(here, to)
     else:
         from substrate.world import migrate as migrations
 
         if to == "head":
             raise InvalidInput("--down: say with --to which revision to go down to; `base` is an empty schema")
         here.confirm(f"Go down to {to}, and lose what later revisions hold?", yes=yes)
-        reached = migrations.downgrade(_urls(here)[1], to)
+        reached = migrations.downgrade(database.urls(here)[1], to)
     return Answer({"revision": reached}, f"the schema is at revision {reached}")
 
 
-@command(app, panel=SYSTEM)
+def _reachable() -> list[str]:
+    """What to type first, where a shell would not find this program."""
+    folder = Path(sys.executable).parent
+    if shutil.which("substrate") is not None or not (folder / "substrate").exists():
+        return []
+    return [f'Type `export PATH="{folder}:$PATH"` first, so that your shell finds `substrate`.']
+
+
+@command(app, panel=SYSTEM, examples=["substrate version"])
 def version(here: Here) -> Answer:  # noqa: ARG001 - every command is told where it stands
     """Show the version of this program."""
     from importlib.metadata import version as installed
 
     found = installed("substrate-memory")
     return Answer({"version": found}, f"substrate {found}")
-
-
-# ------------------------------------------------------------------ how
-
-
-def _urls(here: Here) -> tuple[str, str]:
-    """The application's and the owner's URL: of the given database, or of the embedded server, started."""
-    settings = here.settings
-    if settings.database_url is None:
-        from substrate.world.server import EmbeddedServer
-
-        server = EmbeddedServer(settings.home)
-        server.start(here.say)
-        return server.app_url, server.owner_url
-    if settings.owner_url is None:
-        raise InvalidInput(
-            "migrations run as the owner of the tables; set SUBSTRATE_OWNER_URL (database.owner_url) to that login's URL"
-        )
-    return settings.database_url.get_secret_value(), settings.owner_url.get_secret_value()
-
-
-def _migrate(here: Here, to: str) -> str:
-    from substrate.world import migrate as migrations
-    from substrate.world.database import Database
-
-    app_url, owner_url = _urls(here)
-    if to != "head" and to not in migrations.known_revisions():
-        raise InvalidInput(f"--to: there is no revision {to!r}; known are {', '.join(migrations.known_revisions())}")
-    return migrations.upgrade(owner_url, Database(app_url).role, to)
-
-
-def _look(here: Here) -> dict[str, Any]:
-    """What can be seen without starting anything."""
-    from substrate.world import migrate as migrations
-    from substrate.world.server import EmbeddedServer
-    from substrate.world.world import World
-
-    settings = here.settings
-    found: dict[str, Any] = {
-        "usable": False, "server": None, "revision": None, "houses": [], "runtimes": [], "reminders": [], "problem": None
-    }  # fmt: skip
-    app_url = None
-    if settings.database_url is None:
-        server = EmbeddedServer(settings.home)
-        found["server"] = seen = server.status()
-        if not seen.running:
-            return found
-        app_url = server.app_url
-    try:
-        with World.open(app_url=app_url, settings=settings) as world:
-            # It opens only at the revision that this code knows as the last.
-            operator = world.operator()
-            found |= {"usable": True, "revision": migrations.known_revisions()[-1], "houses": operator.houses()}
-            found["runtimes"], found["reminders"] = operator.runtimes(), operator.reminders()
-    except SubstrateError as error:
-        found["problem"] = error
-    return found
-
-
-def _without_problem(found: dict[str, Any]) -> dict[str, Any]:
-    return found if found["problem"] is not None else {name: one for name, one in found.items() if name != "problem"}
-
-
-def _shown(found: dict[str, Any]) -> list[Any]:
-    from substrate.doors.cli import output, runtimes
-
-    server, houses = found["server"], found["houses"]
-    facts: dict[str, object] = {"server": "given by SUBSTRATE_DATABASE_URL or database.url"}
-    if server is not None:
-        facts = {
-            "server": f"embedded PostgreSQL {server.version or ''}, {server.state}"
-            + (f" (process {server.pid})" if server.pid else ""),
-            "data": server.data, "note": server.note,
-        }  # fmt: skip
-    if found["problem"] is not None:
-        facts["problem"] = str(found["problem"])
-    elif not found["usable"]:
-        facts["next"] = "substrate up"
-    if found["usable"]:
-        facts |= {"schema": f"revision {found['revision']}, up to date", "houses": _houses(houses)}
-    shown: list[Any] = [output.fields(facts)]
-    if houses:
-        rows = [(house.id, house.name, house.head.seq, house.recorded_at) for house in houses]
-        shown += ["", output.table(["id", "house", "seq", "last event"], rows)]
-        shown += ["", *runtimes.shown(found["runtimes"])]
-    if found["reminders"]:
-        lines = [(one.house, one.waiting, one.overdue, one.failed) for one in found["reminders"]]
-        shown += ["", output.table(["id", "reminders that wait", "overdue", "failed"], lines)]
-    return shown
-
-
-def _houses(houses: list[House]) -> str:
-    return str(len(houses)) if houses else "none yet"

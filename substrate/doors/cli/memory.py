@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Word = Annotated[str | None, typer.Option(show_default=False, help="Only of this one.")]
 
 
-@command(app, panel=READ)
+@command(app, panel=READ, examples=["substrate get indent", "substrate get indent --json"])
 def get(
     here: Here,
     memory: o.Memory,
@@ -36,7 +36,12 @@ def get(
     return Answer(found, memory_shown(found, here.names))
 
 
-@command(app, "list", panel=READ)
+@command(
+    app,
+    "list",
+    panel=READ,
+    examples=["substrate list --scope house --kind rule", "substrate list --tag style --limit 20 --json"],
+)
 def list_memories(
     here: Here,
     *,
@@ -86,7 +91,7 @@ def list_memories(
     return Answer({"memories": memories, "next": cursor}, shown)
 
 
-@command(app, panel=READ)
+@command(app, panel=READ, examples=["substrate links indent"])
 def links(here: Here, memory: o.Memory) -> Answer:
     """Show the links from and to a memory whose other end you may read, too."""
     found = here.agent.links(here.names.memory(memory))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(help="The runtime's name.")]
 
 
-@command(app, panel=OPERATE)
+@command(app, panel=OPERATE, examples=["substrate verify", "substrate verify --house home --seal monday.seal"])
 def verify(
     here: Here,
     house: Annotated[
@@ -54,7 +54,7 @@ def verify(
     return Answer({"ok": report.ok, **output.plain(report)}, shown, code=0 if report.ok else 1)
 
 
-@command(app, panel=OPERATE)
+@command(app, panel=OPERATE, examples=["substrate seal --out monday.seal"])
 def seal(
     here: Here,
     house: o.House = None,
@@ -68,7 +68,7 @@ def seal(
     return Answer(made, made.to_json())
 
 
-@command(runtime, "enroll")
+@command(runtime, "enroll", examples=["substrate runtime enroll desk kate bob"])
 def enroll(
     here: Here,
     name: Name,
@@ -85,14 +85,14 @@ def enroll(
     )
 
 
-@command(runtime, "withdraw")
+@command(runtime, "withdraw", examples=["substrate runtime withdraw desk"])
 def withdraw(here: Here, name: Name, house: o.House = None) -> Answer:
     """Take a runtime's login away, at once."""
     position = here.operator.withdraw_runtime(here.house(house), name)
     return Answer({"position": position}, f"runtime {name} cannot log in from position {position.seq} on")
 
 
-@command(token, "recover")
+@command(token, "recover", examples=["substrate token recover ana --house home"])
 def recover(
     here: Here,
     agent: Annotated[str, typer.Argument(help="Name or id of an agent of the house.")],

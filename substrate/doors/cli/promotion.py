@@ -21,7 +21,7 @@ Ident = Annotated[str, typer.Argument(metavar="PROPOSAL", help="Its id, as `prop
 STATUSES = ("pending", "approved", "declined", "withdrawn", "any")
 
 
-@command(app, panel=SHARE)
+@command(app, panel=SHARE, examples=['substrate propose indent --reason "all need it"'])
 def propose(
     here: Here,
     memory: o.Memory,
@@ -36,9 +36,25 @@ def propose(
     return Answer(made, f"{made.id}  proposed to {to}, {made.status}")
 
 
-@command(app, panel=SHARE)
-def proposals(here: Here, status: Annotated[str, typer.Option(help=", ".join(STATUSES))] = "pending") -> Answer:
-    """List the proposals you made, and those you may decide on."""
+@command(
+    app,
+    panel=SHARE,
+    examples=[
+        "substrate proposals",
+        "substrate proposals 018f0000-0000-7000-8000-000000000000",
+        "substrate proposals --status any --json",
+    ],
+)
+def proposals(
+    here: Here,
+    proposal: Annotated[
+        str | None, typer.Argument(metavar="[PROPOSAL]", show_default=False, help="Show this one as a whole.")
+    ] = None,
+    status: Annotated[str, typer.Option(help=", ".join(STATUSES))] = "pending",
+) -> Answer:
+    """List the proposals you made and those you may decide on; or show one as a whole, before you decide."""
+    if proposal is not None:
+        return _one(here, here.agent.proposal(proposal))
     if status not in STATUSES:
         raise InvalidInput(f"--status: {status!r} is not one of {', '.join(STATUSES)}")
     found = here.agent.proposals(None if status == "any" else status)  # type: ignore[arg-type]  # checked above
@@ -48,7 +64,7 @@ def proposals(here: Here, status: Annotated[str, typer.Option(help=", ".join(STA
     return Answer(found, output.table(["id", "from", "to", "status", "says"], rows, empty="no proposals"))
 
 
-@command(app, panel=SHARE)
+@command(app, panel=SHARE, examples=["substrate approve 018f0000-0000-7000-8000-000000000000"])
 def approve(
     here: Here,
     proposal: Ident,
@@ -62,11 +78,20 @@ def approve(
     return receipt_answer(receipt, "approved")
 
 
-@command(app, panel=SHARE)
+@command(app, panel=SHARE, examples=['substrate decline 018f0000-0000-7000-8000-000000000000 --reason "not for all"'])
 def decline(here: Here, proposal: Ident, reason: o.Reason = None, event_id: o.EventId = None) -> Answer:
     """Say no to a proposal. The private memory is not touched."""
     declined = here.agent.decline_promotion(proposal, reason, event_id=event_id)
     return Answer(declined, f"{declined.id}  declined")
+
+
+def _one(here: Here, found: Proposal) -> Answer:
+    about = {
+        "proposal": found.id, "status": found.status, "from": here.names.of(found.proposed_by),
+        "to": here.names.of(found.to_scope), "proposed": found.proposed_at, "decided": found.decided_at,
+        "decided by": None if found.decided_by is None else here.names.of(found.decided_by),
+    }  # fmt: skip
+    return Answer(found, output.fields({**about, **(found.shown or {"text": "erased"})}))
 
 
 def _says(proposal: Proposal) -> str:

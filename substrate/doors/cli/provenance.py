@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Moment = Annotated[str, typer.Argument(metavar="MOMENT", help="A time with its zone (2026-01-31T12:00Z), or a seq.")]
 
 
-@command(app, panel=PROVENANCE)
+@command(app, panel=PROVENANCE, examples=["substrate why indent", "substrate why indent --depth 2 --json"])
 def why(
     here: Here,
     memory: o.Memory,
@@ -36,7 +36,7 @@ def why(
     return Answer(found, None if here.as_json else _tree(found, here.names, None))
 
 
-@command(app, panel=PROVENANCE)
+@command(app, panel=PROVENANCE, examples=["substrate history indent"])
 def history(here: Here, memory: o.Memory) -> Answer:
     """Show all that happened to a memory, oldest first, with what each event changed."""
     changes = changes_with_runs(here, here.agent.history(here.names.memory(memory)))
@@ -51,7 +51,7 @@ def history_shown(here: Here, changes: Sequence[Change]) -> list[Any]:
     return shown
 
 
-@command(app, "as-of", panel=PROVENANCE)
+@command(app, "as-of", panel=PROVENANCE, examples=["substrate as-of 2026-01-31T12:00Z", "substrate as-of 40 indent"])
 def as_of(
     here: Here,
     when: Moment,
@@ -76,7 +76,7 @@ def as_of(
     return Answer({"memories": memories}, memories_shown(memories, here.names))
 
 
-@command(app, panel=PROVENANCE)
+@command(app, panel=PROVENANCE, examples=["substrate diff 2026-01-31T12:00Z --scope house", "substrate diff 12 40"])
 def diff(
     here: Here,
     since: Moment,

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from substrate.world.retraction import Retraction
 
 
-@command(app, panel=PROVENANCE)
+@command(
+    app,
+    panel=PROVENANCE,
+    examples=["substrate retract session monday --dry-run", 'substrate retract range 12..40 --reason "a broken tool"'],
+)
 def retract(
     here: Here,
     by: Annotated[str, typer.Argument(help="session, agent, runtime, run, import or range")],
@@ -32,7 +36,12 @@ def retract(
     return _answer(here.agent.retract(by, meant, dry_run=dry_run, reason=reason))  # type: ignore[arg-type]
 
 
-@command(app, "undo-retraction", panel=PROVENANCE)
+@command(
+    app,
+    "undo-retraction",
+    panel=PROVENANCE,
+    examples=["substrate undo-retraction 018f0000-0000-7000-8000-000000000000"],
+)
 def undo_retraction(
     here: Here,
     correlation: Annotated[str, typer.Argument(metavar="ID", help="The id that `retract` gave.")],

@@ -20,7 +20,7 @@ Grantee = Annotated[str, typer.Argument(metavar="TO", help="An agent, or a room:
 Limit = Annotated[str | None, typer.Option(metavar="NUMBER|none", show_default=False, help="For each agent below it.")]
 
 
-@command(room, "create")
+@command(room, "create", examples=["substrate room create kitchen"])
 def create_room(
     here: Here,
     name: Annotated[str, typer.Argument(help="What to call it.")],
@@ -32,7 +32,7 @@ def create_room(
     return Answer(made, f"room {name} {made.id}")
 
 
-@command(room, "list")
+@command(room, "list", examples=["substrate room list"])
 def list_rooms(here: Here) -> Answer:
     """List the rooms that you read or manage."""
     found = [one for one in here.agent.scopes() if one.kind == "group" and one.status == "active"]
@@ -40,13 +40,13 @@ def list_rooms(here: Here) -> Answer:
     return Answer(found, output.table(["id", "room", "in", "members"], rows, empty="no room that you can see"))
 
 
-@command(app, panel=PLACES)
+@command(app, panel=PLACES, examples=["substrate rename kitchen pantry"])
 def rename(here: Here, scope: o.Scope, name: Annotated[str, typer.Argument(help="The new name.")]) -> Answer:
     """Give a scope another name. Its id, and all that hangs on it, stays."""
     return _altered(here.agent.rename(here.names.scope(scope), name), "renamed")
 
 
-@command(app, panel=PLACES)
+@command(app, panel=PLACES, examples=["substrate move bob kitchen"])
 def move(
     here: Here,
     scope: o.Scope,
@@ -56,7 +56,7 @@ def move(
     return _altered(here.agent.move(here.names.scope(scope), here.names.scope(parent)), "moved")
 
 
-@command(app, panel=PLACES)
+@command(app, panel=PLACES, examples=["substrate remove kitchen --yes"])
 def remove(here: Here, scope: o.Scope, yes: o.Yes = False) -> Answer:
     """Close a scope and everything below it for good. The history stays."""
     target = here.agent.scope(here.names.scope(scope))
@@ -65,7 +65,11 @@ def remove(here: Here, scope: o.Scope, yes: o.Yes = False) -> Answer:
     return Answer({"removed": removed}, f"removed: {', '.join(one.name or str(one.id) for one in removed)}")
 
 
-@command(app, panel=PLACES)
+@command(
+    app,
+    panel=PLACES,
+    examples=["substrate configure house", "substrate configure kitchen --members rw --memories-max 10000"],
+)
 def configure(
     here: Here,
     *,
@@ -89,7 +93,9 @@ def configure(
     return settings_answer(here, scope, settings)
 
 
-@command(retention, "set")
+@command(
+    retention, "set", examples=["substrate retention set kitchen --days 30", "substrate retention set own --days none"]
+)
 def set_retention(
     here: Here,
     scope: o.Scope,
@@ -102,7 +108,7 @@ def set_retention(
     return settings_answer(here, scope, rule)
 
 
-@command(app, panel=PLACES)
+@command(app, panel=PLACES, examples=["substrate grant kitchen kate rw"])
 def grant(
     here: Here, scope: o.Scope, to: Grantee, rights: Annotated[str, typer.Argument(help="Some of r, w and x.")]
 ) -> Answer:
@@ -111,14 +117,16 @@ def grant(
     return Answer({"position": position}, f"{to} has {rights} on {scope}, from position {position.seq} on")
 
 
-@command(app, panel=PLACES)
+@command(app, panel=PLACES, examples=["substrate revoke kitchen kate"])
 def revoke(here: Here, scope: o.Scope, to: Grantee) -> Answer:
     """Take a grant back, at once."""
     position = here.agent.revoke(here.names.scope(scope), here.names.scope(to))
     return Answer({"position": position}, f"{to} has no grant on {scope} from position {position.seq} on")
 
 
-@command(app, panel=PLACES)
+@command(
+    app, panel=PLACES, examples=["substrate rights", "substrate rights kitchen", "substrate rights --agent bob --at 40"]
+)
 def rights(
     here: Here,
     scope: Annotated[

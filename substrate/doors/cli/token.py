@@ -14,7 +14,14 @@ from substrate.doors.cli.tree import token
 from substrate.errors import InvalidInput
 
 
-@command(token, "issue")
+@command(
+    token,
+    "issue",
+    examples=[
+        "substrate token issue --show-token",
+        "substrate token issue --rights r --expires 2027-01-01T00:00Z --save-as reader",
+    ],
+)
 def issue(
     here: Here,
     *,
@@ -42,7 +49,7 @@ def issue(
     return Answer(data, [*([f"saved as {save_as!r}"] if save_as else []), *([made] if show_token else [])])
 
 
-@command(token, "list")
+@command(token, "list", examples=["substrate token list"])
 def list_tokens(here: Here) -> Answer:
     """List your tokens and those of agents you manage; never their secrets."""
     tokens = here.agent.tokens()
@@ -54,7 +61,7 @@ def list_tokens(here: Here) -> Answer:
     return Answer(tokens, output.table(["id", "agent", "rights", "issued", "expires", "revoked"], rows))
 
 
-@command(token, "revoke")
+@command(token, "revoke", examples=["substrate token revoke 018f0000-0000-7000-8000-000000000000"])
 def revoke(
     here: Here,
     ident: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `token list` shows it.")],

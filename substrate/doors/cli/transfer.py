@@ -15,7 +15,9 @@ from substrate.doors.cli.tree import OPERATE, app
 from substrate.errors import InvalidInput
 
 
-@command(app, panel=OPERATE)
+@command(
+    app, panel=OPERATE, examples=["substrate export home.jsonl", "substrate export backup.jsonl --full --house home"]
+)
 def export(
     here: Here,
     file: Annotated[Path, typer.Argument(help="The file to write, as JSON lines.")],
@@ -37,7 +39,7 @@ def export(
     return Answer(report, f"{report.events} events up to {report.head.seq} in {report.path}{withheld}")
 
 
-@command(app, "import-house", panel=OPERATE)
+@command(app, "import-house", panel=OPERATE, examples=["substrate import-house home.jsonl"])
 def import_house(here: Here, file: Annotated[Path, typer.Argument(help="A file that `export` wrote.")]) -> Answer:
     """Bring in a house that this database does not have: all of it, verified before and after, or nothing.
 

@@ -11,6 +11,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done; 1 an error, or an answer that is bad news; 2 wrong usage; 130 interrupted."
+    " `substrate COMMAND --help` ends with examples, and every command takes --json.",
 )
 
 #: The headings under which `substrate --help` shows the commands, in the order of their first use.

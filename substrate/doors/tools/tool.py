@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from substrate.runtime.agent import HostedAgent
+from substrate.world.model import Text
 
 #: What a tool answers with: JSON, always with `ok`.
 Outcome = dict[str, Any]
+#: An id as a model writes it. What is no id is not there: the answer is the same `NotFound`.
+Ident = Annotated[Text, Field(max_length=200)]
 
 
 class Arguments(BaseModel):
@@ -32,6 +35,8 @@ class Tool:
     description: str
     arguments: type[Arguments]
     run: Callable[[HostedAgent, Any], Mapping[str, Any]]
+    #: What it answers with besides `ok`, for the docs.
+    answer: str = ""
     #: Changes nothing.
     read_only: bool = False
     #: May take something away, or replace it.

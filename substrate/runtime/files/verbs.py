@@ -210,14 +210,16 @@ def _size(number: int) -> str:
 
 
 def _range(given: object, lines: int) -> tuple[int, int]:
-    """The first and last line that are wanted; -1 stands for the last there is."""
+    """The first and last line that are wanted; -1, and any line after the last, stands for the last there is: models ask
+    for the first hundred lines of what may be shorter.
+    """
     if given is None:
         return 1, lines
     given_pair = tuple(given) if isinstance(given, list | tuple) else ()
     if len(given_pair) != 2 or any(type(one) is not int for one in given_pair):
         raise _Refused("Error: Invalid `view_range`. It should be a list of two integers.")
     first, last = given_pair
-    last = lines if last == -1 else last
+    last = lines if last == -1 else min(last, lines)
     if not 1 <= first <= lines or not first <= last <= lines:
         raise _Refused(
             f"Error: Invalid `view_range`: {list(given_pair)}. It should be within the range of lines of the file: [1, {lines}]"

@@ -15,6 +15,7 @@ from substrate.errors import ServerUnavailable
 from substrate.world.server.account import Account
 from substrate.world.server.binaries import Binaries
 from substrate.world.server.cluster import server_environment
+from substrate.world.server.detached import launch
 from substrate.world.server.folders import Place
 from substrate.world.server.lock import Waiting, try_lock
 
@@ -152,25 +153,9 @@ def _spawn(binaries: Binaries, place: Place, account: Account, alive: int, log: 
             creationflags=subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW,
         )
         return None
-    # The shell puts it into the background and ends. So we leave no zombie while we live, the terminal's Ctrl-C and
-    # hangup do not reach it, and no pipe of ours stays open in it. The words are arguments: nothing is quoted.
-    done = subprocess.run(
-        ["/bin/sh", "-c", '"$@" </dev/null >&2 & echo $!', "sh", *command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-        check=True,
-        cwd=place.folder,
-        env=server_environment(),
-        user=account.user,
-        group=account.group,
-        extra_groups=account.extra_groups,
-        umask=0o077,
-        start_new_session=True,
-        pass_fds=(alive,),
+    return launch(
+        command, log=log, folder=place.folder, environment=server_environment(), inherited=[alive], account=account
     )
-    return int(done.stdout)
 
 
 def _is_running(pid: int | None, data: Path, account: Account) -> bool:

@@ -1,0 +1,1 @@
+"""The HTTP door: the same functions as every other door, for whoever speaks HTTP. See docs/http.md."""

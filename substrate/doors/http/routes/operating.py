@@ -1,0 +1,58 @@
+"""For who runs the server: is it alive, is it ready, and its metrics."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from substrate.doors.http.authentication import Manager, Served
+from substrate.doors.http.bodies import router
+from substrate.doors.http.shapes import Shown
+from substrate.errors import SubstrateError
+
+operating = router("operating")
+
+
+class Live(Shown):
+    status: Literal["live"] = "live"
+
+
+class Ready(Shown):
+    """Whether requests can be answered. It says nothing of who or what is here."""
+
+    status: Literal["ready", "not_ready"]
+
+
+@operating.get("/health/live")
+async def live() -> Live:
+    """The process answers. No token."""
+    return Live()
+
+
+@operating.get("/health/ready", responses={503: {"model": Ready, "description": "The database cannot be used now"}})
+def ready(served: Served, response: Response) -> Ready:
+    """The database can be used. No token."""
+    try:
+        served.runtime.world.database.rows("SELECT 1")
+    except SubstrateError:
+        response.status_code = 503
+        return Ready(status="not_ready")
+    return Ready(status="ready")
+
+
+@operating.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={
+        200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "As Prometheus reads it"}
+    },
+)
+def metrics(agent: Manager, served: Served) -> Response:
+    """The metrics of this server, and of no other house than the token's. It takes x on the house, and no r."""
+    lines = served.runtime.metrics_text().splitlines(keepends=True)
+    own = f'house="{agent.house}"'
+    text = "".join(line for line in lines if 'house="' not in line or own in line)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,63 @@
+"""Many changes at once: an event each, hundreds a round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from substrate.errors import StaleMemory, SubstrateError
+from substrate.world import events as e
+from substrate.world.bulk import Bulk
+from substrate.world.events import Payload
+from substrate.world.item import Item
+from substrate.world.principal import Receipt, checked, evidence_fields
+from substrate.world.reading import Reading
+
+#: What is to happen to a memory.
+Alteration = tuple[UUID, Payload]
+
+
+class ChangingMany(Reading):
+    """What an agent can do to many memories. One answer each, in order: a receipt, or the error it met."""
+
+    def link_many(self, links: Iterable[tuple[UUID, str, UUID]]) -> list[Receipt | SubstrateError]:
+        """Relate memories, as `link` does: from, relation, to."""
+        return self._change_many(
+            [(one, checked(e.MemoriesLinked, to=to, relation=name, weight=1.0)) for one, name, to in links]
+        )
+
+    def unlink_many(self, links: Iterable[tuple[UUID, str, UUID]]) -> list[Receipt | SubstrateError]:
+        """Take relations back, as `unlink` does: from, relation, to."""
+        return self._change_many([(one, checked(e.MemoriesUnlinked, to=to, relation=name)) for one, name, to in links])
+
+    def forget_many(self, memories: Iterable[UUID], *, reason: str | None = None) -> list[Receipt | SubstrateError]:
+        """Stop recalling memories, as `forget` does."""
+        payload = checked(e.MemoryForgotten, **evidence_fields(None, reason))
+        return self._change_many([(one, payload) for one in memories])
+
+    def _change_many(self, wanted: Sequence[Alteration]) -> list[Receipt | SubstrateError]:
+        written = self._written(wanted)
+        return [self._settled(written.get(number), one) for number, one in enumerate(wanted)]
+
+    def _written(self, wanted: Sequence[Alteration]) -> dict[int, Receipt | SubstrateError]:
+        """By number, the answers to those that could be written together: of two that change one memory, the first."""
+        states = {one.id: one for one in self.get_many(memory for memory, _ in wanted)}
+        with Bulk(self._engine.writer) as bulk:
+            for number, (memory, payload) in enumerate(wanted):
+                state = states.pop(memory, None)
+                if state is None:
+                    continue
+                try:
+                    bulk.add(number, Item(self._changed(state, payload)))
+                except SubstrateError as error:
+                    bulk.answers[number] = error
+        return bulk.answers
+
+    def _settled(self, answer: Receipt | SubstrateError | None, one: Alteration) -> Receipt | SubstrateError:
+        """The answer; where there is none yet, or somebody was faster, that of the change by itself."""
+        if answer is not None and not isinstance(answer, StaleMemory):
+            return answer
+        try:
+            return self._change(*one)
+        except SubstrateError as error:
+            return error
