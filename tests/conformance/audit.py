@@ -63,8 +63,9 @@ def audit(way: type[Way], door: Door, owner: HostedAgent, nobody: HostedAgent) -
         found.learned.extend(f"{name}: {secret!r} was said" for secret in leaked(there.said + not_there.said, theirs))
         if blurred(there.said) != blurred(not_there.said):
             found.learned.append(f"{name}: there, it says {there.said!r}; not there, {not_there.said!r}")
-        # Asked a second time: some things are only looked up the first time.
-        if there.statements not in (not_there.statements, reaction(door, probe, absent).statements):
+        # Asked once more, because some things are only looked up the first time.
+        asked_alike = there.statements == not_there.statements
+        if not asked_alike and there.statements != reaction(door, probe, absent).statements:
             found.asked_otherwise.append(name)
     if state(owner, theirs.marks) != before:
         found.learned.append("what is theirs was changed")

@@ -24,7 +24,8 @@ Trait = Literal[
     "get", "list", "key", "revise", "expected_version", "why", "history", "old_text", "propose", "link",
     "taken_key",  # to refuse a key that is taken; without it, what is there is replaced
     "event_id",  # to repeat a call without doing it twice
-    "limit",  # to refuse a text that is too long, in the words of this package
+    "empty",  # to refuse an empty text
+    "gone",  # to refuse a change of what was forgotten; without it, it is there again
     "serves",  # a process that serves many tokens, and judges each at every call
     "here",  # statements to Postgres that are sent by this process
 ]  # fmt: skip

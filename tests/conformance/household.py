@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from random import Random
 from uuid import UUID, uuid4
 
+from substrate.doors.tools.toolbox import Toolbox
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.runtime import Runtime
 from substrate.world.model import Evidence
@@ -61,8 +62,10 @@ class Household:
             return
         door.propose(door.remember(content, key=key))
         for proposal in self.ana.proposals():
-            receipt = self.ana.approve_promotion(proposal.id)
-            self.ana.catch_up(receipt.position)
+            self.ana.approve_promotion(proposal.id)
+        # Who writes has read all that was written before: wherever they are, both know it from here on.
+        for one in (self.kate, self.leo):
+            one.remember(word())
 
 
 def _owner(opened: Runtime, name: str) -> HostedAgent:
@@ -72,7 +75,7 @@ def _owner(opened: Runtime, name: str) -> HostedAgent:
 def private(agent: HostedAgent) -> Private:
     """Something of every kind that an agent can keep to itself."""
     said = {name: word(name) for name in ("content", "title", "about", "quote", "reason", "turn", "text", "run", "note",
-                                          "shown", "observed", "gone")}  # fmt: skip
+                                          "shown", "observed", "gone", "known")}  # fmt: skip
     key, tag, path, entity = word("key"), word("tag"), f"notes/{word('path')}.md", word("entity")
     session = word("session")
     memory = agent.remember(
@@ -89,7 +92,9 @@ def private(agent: HostedAgent) -> Private:
         run.step(said["observed"])
     reminder = agent.remind(said["note"], datetime(2099, 1, 1, tzinfo=UTC))
     proposal = agent.propose_promotion(agent.remember(said["shown"]).memory)
-    agent.remember(f"{entity} is a secret entity", key=f"entity:{entity}", visible=True)
+    known = {"name": entity, "entityType": "thing", "observations": [said["known"]]}
+    assert Toolbox(agent, ["graph"]).call("create_entities", {"entities": [known]})["ok"]
+    agent.catch_up()
     found = agent.get(memory.memory)
     marks = Marks(
         memory=str(memory.memory), forgotten=str(gone), key=key, word=said["content"], tag=tag, agent=str(agent.id),

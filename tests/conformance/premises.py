@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from substrate.doors.tools.sets import SETS
 from substrate.runtime.runtime import Runtime
 from tests.hosts import runtime
+from tests.served import serving
 from tests.servers import DatabaseUrls
 
 #: Small, so that the limit can be passed by a text that every door can carry.
 MOST_BYTES = 4_000
 
 
-@dataclass(frozen=True)
+@dataclass
 class Premises:
     urls: DatabaseUrls
     folder: Path
@@ -23,11 +26,24 @@ class Premises:
     #: Closed at the end, last first.
     stack: ExitStack
 
+    @cached_property
+    def url(self) -> str:
+        """That of the server on loopback, which is started when the first wants to go there."""
+        return self.stack.enter_context(serving(self.runtime, self.runtime.settings))
+
 
 @contextmanager
 def premises(urls: DatabaseUrls, folder: Path) -> Iterator[Premises]:
     with (
-        runtime(urls, folder / "home", follow=True, max_content_bytes=MOST_BYTES) as opened,
+        runtime(
+            urls,
+            folder / "home",
+            follow=True,
+            max_content_bytes=MOST_BYTES,
+            tools=",".join(SETS),
+            http_port=0,
+            http_rate=0,
+        ) as opened,
         ExitStack() as stack,
     ):
         yield Premises(urls, folder, opened, stack)
