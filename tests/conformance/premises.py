@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from substrate.doors.http.serving import serving
 from substrate.doors.tools.sets import SETS
 from substrate.runtime.runtime import Runtime
 from tests.hosts import runtime
-from tests.served import serving
 from tests.servers import DatabaseUrls
 
 #: Small, so that the limit can be passed by a text that every door can carry.
@@ -29,7 +29,7 @@ class Premises:
     @cached_property
     def url(self) -> str:
         """That of the server on loopback, which is started when the first wants to go there."""
-        return self.stack.enter_context(serving(self.runtime, self.runtime.settings))
+        return self.stack.enter_context(serving(self.runtime))
 
 
 @contextmanager

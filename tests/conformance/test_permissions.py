@@ -88,7 +88,7 @@ def test_a_revoked_token_is_refused_at_the_next_call(home: Household) -> None:
     assert f"{said} is here" not in "".join(door.heard)
 
 
-@needs("serves")
+@needs("serves", "here")  # a process that is started for one token says no by ending
 def test_a_token_of_nobody_is_refused_in_the_words_of_a_revoked_one(home: Household) -> None:
     token = home.kate_herself.issue_token()
     home.kate_herself.revoke_token(token)

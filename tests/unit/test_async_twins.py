@@ -24,9 +24,25 @@ TWINS: dict[type[Twin[Any]], type] = {
     AsyncShelf: Shelf,
     AsyncRun: RunUnderWay,
 }
-#: What is for this package's own use: an open transaction, what others are told of, checks before a write.
+#: What is for this package's own use: open transactions and indexes, what others are told of, the parts of an import.
 WITHIN: dict[type[Twin[Any]], set[str]] = {
-    AsyncAgent: {"of", "reading", "looks", "note_given", "meter", "whereabouts", "context_of_events", "interactions"},
+    AsyncAgent: {
+        "of",
+        "reading",
+        "looks",
+        "note_given",
+        "meter",
+        "whereabouts",
+        "context_of_events",
+        "interactions",
+        "index",
+        "record_signals",
+        "histories",
+        "writable_scope",
+        "name_import",
+        "check_imported",
+        "write_imported",
+    },
     AsyncSession: {"agent", "interactions", "heard", "forget_window"},
     AsyncFiles: {"check_text", "check_new"},
     AsyncShelf: set(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -84,6 +84,9 @@ class AsyncAgent(Twin[HostedAgent]):
     set_tier = awaited(HostedAgent.set_tier)
     link = awaited(HostedAgent.link)
     unlink = awaited(HostedAgent.unlink)
+    link_many = awaited(HostedAgent.link_many)
+    unlink_many = awaited(HostedAgent.unlink_many)
+    forget_many = awaited(HostedAgent.forget_many)
     propose_promotion = awaited(HostedAgent.propose_promotion)
     approve_promotion = awaited(HostedAgent.approve_promotion)
     decline_promotion = awaited(HostedAgent.decline_promotion)
@@ -94,8 +97,11 @@ class AsyncAgent(Twin[HostedAgent]):
 
     get = awaited(HostedAgent.get)
     get_by_key = awaited(HostedAgent.get_by_key)
+    get_many = awaited(HostedAgent.get_many)
+    get_by_keys = awaited(HostedAgent.get_by_keys)
     list = awaited(HostedAgent.list)
     links = awaited(HostedAgent.links)
+    links_of = awaited(HostedAgent.links_of)
     why = awaited(HostedAgent.why)
     history = awaited(HostedAgent.history)
     diff = awaited(HostedAgent.diff)
@@ -167,6 +173,11 @@ class AsyncAgent(Twin[HostedAgent]):
 
     # -------------------------------------------------------------- reminders
 
+    @property
+    def deliverers(self) -> Sequence[str]:
+        """The names of the deliverers that this process has."""
+        return self.sync.deliverers
+
     remind = awaited(HostedAgent.remind)
     reminder = awaited(HostedAgent.reminder)
     reminders = awaited(HostedAgent.reminders)
@@ -201,6 +212,8 @@ class AsyncAgent(Twin[HostedAgent]):
     erase_where = awaited(HostedAgent.erase_where)
     hold = awaited(HostedAgent.hold)
     release = awaited(HostedAgent.release)
+    imports = awaited(HostedAgent.imports)
+    retraction_of = awaited(HostedAgent.retraction_of)
     retract = awaited(HostedAgent.retract)
     undo_retraction = awaited(HostedAgent.undo_retraction)
     verify = awaited(HostedAgent.verify)
