@@ -5,7 +5,8 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection
 
-from substrate.world.tables import SCHEMA, metadata
+from substrate.world.migrate import SCHEMA
+from substrate.world.tables import metadata
 
 
 def run() -> None:

@@ -150,17 +150,6 @@ class Folder:
         files = {_database_of(path.name) for path in self.path.iterdir()}
         return sorted(name for name in files if name and name not in kept)
 
-    def abandon_building(self) -> bool:
-        """Give up the files of a rebuild that nobody is at; False where somebody is."""
-        if not self.manifest().building:
-            return True
-        try:
-            with self.locked("rebuild", wait=False):
-                self.change(lambda m: replace(m, building={}))
-        except Occupied:
-            return False
-        return True
-
     def _remove(self, path: Path) -> bool:
         fd = os.open(f"{path}.open", os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -62,8 +62,8 @@ class HouseIndexes:
         self._max_staleness = max_staleness
         #: Those whom this process serves, whatever becomes of the folder's own list.
         self._serves: dict[Credential, None] = {}
-        #: Whether there may be files that are out of use, and whether a rebuild that nobody is at may hold what was removed.
-        self._unswept, self._unabandoned = True, False
+        #: Whether there may be files that are out of use.
+        self._unswept = True
         self.projections = standard_projections(embedder.space if embedder else None)
         self.readers = Readers(folder, tuple(p.name for p in self.projections), lambda: self.faults)
         self._lock = threading.RLock()
@@ -198,11 +198,13 @@ class HouseIndexes:
         if not copier.owes_forgetting():
             return
         self._tell_to_forget()
-        self._unswept = self._unabandoned = True
+        self._unswept = True
         ours = {projection.name for projection in self.projections}
-        if set(self.folder.manifest().files) - ours:
-            # Nobody here keeps these up: whoever wants them builds them anew.
-            self.folder.change(lambda m: replace(m, files={n: f for n, f in m.files.items() if n in ours}))
+        manifest = self.folder.manifest()
+        if manifest.building or set(manifest.files) - ours:
+            # Nobody here keeps these up: whoever wants them builds them anew. Before the bytes go, because who is killed
+            # after that owes nothing any more. A rebuild that is under way holds its files, and is named when it is done.
+            self.folder.change(lambda m: replace(m, files={n: f for n, f in m.files.items() if n in ours}, building={}))
         copier.forget_for_good()
 
     def _tell_to_forget(self) -> None:
@@ -211,12 +213,10 @@ class HouseIndexes:
 
     def _sweep(self) -> None:
         """Remove what is out of use, as soon as nobody has it open."""
-        if self._unabandoned:
-            self._unabandoned = not self.folder.abandon_building()
         if self._unswept:
             self.readers.drop()
             self.folder.sweep()
-            self._unswept = self._unabandoned or bool(self.folder.unused())
+            self._unswept = bool(self.folder.unused())
 
     def listen(self) -> None:
         """Hear who may read what, and where the stream stands, and copy nothing."""

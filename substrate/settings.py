@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from substrate.durations import Duration, DurationOrForEver, Seconds
 
 RecallMode = Literal["keyword", "vector", "hybrid"]
+GraphScope = Literal["own", "house"]
 
 
 class AgentSettings(BaseModel):
@@ -30,6 +31,8 @@ class AgentSettings(BaseModel):
     recall_mode: RecallMode | None = None
     audit_reads: bool | None = None
     workspace_git: bool | None = None
+    tools: str | None = None
+    graph_scope: GraphScope | None = None
 
 
 def _from_json(value: Any) -> Any:
@@ -122,7 +125,7 @@ class Settings(BaseSettings):
 
     tools: str = Field("memory,provenance", description="sets of tools that models are shown, with commas between")
     tools_backend: str = Field("substrate", description="what keeps memories by key: substrate, or a plugin's")
-    graph_scope: Literal["own", "house"] = Field("own", description="whose knowledge graph the graph tools work on")
+    graph_scope: GraphScope = Field("own", description="whose knowledge graph the graph tools work on")
 
     http_host: str = Field("127.0.0.1", description="address that HTTP and MCP are served on")
     http_port: int = Field(8420, ge=0, le=65_535, description="port that HTTP and MCP are served on; 0 is any free one")

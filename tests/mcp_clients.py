@@ -11,7 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
@@ -190,12 +190,22 @@ class Nothing(Arguments):
     """No arguments."""
 
 
+#: The tool `wait` has begun, and may end.
+waiting, released = Event(), Event()
+
+
 def note(agent: HostedAgent, given: Note) -> Mapping[str, Any]:
     return {"id": str(agent.remember(given.content, tags=given.tags, visible=True).memory)}
 
 
 def find(agent: HostedAgent, given: Find) -> Mapping[str, Any]:
     return {"results": [{"content": one.content} for one in agent.recall(given.query, limit=given.limit)]}
+
+
+def wait(_agent: HostedAgent, _given: Nothing) -> Mapping[str, Any]:
+    waiting.set()
+    released.wait(30)
+    return {}
 
 
 def explode(_agent: HostedAgent, _given: Nothing) -> Mapping[str, Any]:
@@ -206,4 +216,5 @@ TOOLS = (
     Tool("note", "Remembers a text.", Note, note),
     Tool("find", "Finds what was remembered.", Find, find, read_only=True, idempotent=True),
     Tool("explode", "Fails.", Nothing, explode, destructive=True),
+    Tool("wait", "Waits.", Nothing, wait),
 )

@@ -11,8 +11,6 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.sql import ClauseElement
 
 from substrate.errors import InvalidInput, SchemaOutdated, ServerUnavailable, UnsafeServer
 from substrate.world import migrate
@@ -28,7 +26,6 @@ SESSION = {
     "idle_in_transaction_session_timeout": "60s",
 }
 Connection = psycopg.Connection[TupleRow]
-_DIALECT = postgresql.psycopg.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
 
 
 class Database:
@@ -134,12 +131,6 @@ class Database:
 def _went_away(error: psycopg.OperationalError) -> ServerUnavailable:
     """Of a reader: nothing was written, so there is nothing more to say than that it can ask again."""
     return ServerUnavailable(f"the database went away ({error.sqlstate or type(error).__name__}); ask again")
-
-
-def run(connection: Connection, statement: ClauseElement) -> psycopg.Cursor[TupleRow]:
-    """Execute a SQLAlchemy Core statement on a psycopg connection: Core writes it, the pool and its checks stay ours."""
-    compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
-    return connection.execute(str(compiled).encode(), compiled.params)
 
 
 def _check_server(connection: Connection | psycopg.Connection[Any], *, allow_unsafe_durability: bool) -> None:

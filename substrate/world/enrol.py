@@ -14,12 +14,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 from uuid import UUID
 
 import psycopg
-import sqlalchemy
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
@@ -30,7 +29,9 @@ from substrate.world.ids import new_id
 from substrate.world.item import Draft
 from substrate.world.model import Position
 from substrate.world.principal import Engine, Principal, checked
-from substrate.world.tables import SCHEMA
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 RUNTIME_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
@@ -73,16 +74,16 @@ def withdraw_runtime(engine: Engine, house: UUID, name: str, *, by: Principal | 
     """Take a runtime's login away, at once: also connections that are open get nothing any more. The role stays, locked."""
     with _owner(engine) as connection:
         role = role_of(connection, house, name)
-        if not _scalar(connection, "SELECT count(*) FROM logins WHERE role = :role AND kind = 'runtime'", role=role):
+        if not _scalar(connection, "SELECT count(*) FROM logins WHERE role = %(role)s AND kind = 'runtime'", role=role):
             raise NotFound("runtime", name)
         position = _tell(engine, house, name, (), by)
-        connection.execute(sqlalchemy.text("DELETE FROM logins WHERE role = :role"), {"role": role})
+        connection.exec_driver_sql("DELETE FROM logins WHERE role = %(role)s", {"role": role})
         # Locked, not dropped: open connections then still get our own answers, which are empty, and no puzzling ones.
         _raw(connection).execute(sql.SQL("ALTER ROLE {} NOLOGIN PASSWORD NULL").format(sql.Identifier(role)))
     return position
 
 
-def role_of(connection: sqlalchemy.Connection, house: UUID, name: str) -> str:
+def role_of(connection: Connection, house: UUID, name: str) -> str:
     """The database role of a house's runtime. Roles are the whole server's, so house and database are part of it:
     two houses that both have a runtime `worker` must never share a login."""
     if not RUNTIME_NAME.fullmatch(name):
@@ -98,24 +99,24 @@ def _owner_url(engine: Engine) -> str:
 
 
 @contextmanager
-def _owner(engine: Engine) -> Iterator[sqlalchemy.Connection]:
+def _owner(engine: Engine) -> Iterator[Connection]:
     owner = migrate.owner_engine(_owner_url(engine))
     try:
         with owner.begin() as connection:
-            connection.execute(sqlalchemy.text(f"SET LOCAL search_path = {SCHEMA}"))
-            connection.execute(sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)"), {"key": migrate.LOCK})
+            connection.exec_driver_sql(f"SET LOCAL search_path = {migrate.SCHEMA}")
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%(key)s)", {"key": migrate.LOCK})
             yield connection
     finally:
         owner.dispose()
 
 
-def _scalar(connection: sqlalchemy.Connection, query: str, **parameters: object) -> Any:
-    return connection.execute(sqlalchemy.text(query), parameters).scalar()
+def _scalar(connection: Connection, query: str, **parameters: object) -> Any:
+    return connection.exec_driver_sql(query, parameters).scalar()
 
 
-def _check_agents(connection: sqlalchemy.Connection, house: UUID, agents: tuple[UUID, ...]) -> None:
-    query = "SELECT id FROM scopes WHERE house_id = :house AND kind = 'agent' AND status = 'active'"
-    there = set(connection.execute(sqlalchemy.text(query), {"house": house}).scalars())
+def _check_agents(connection: Connection, house: UUID, agents: tuple[UUID, ...]) -> None:
+    query = "SELECT id FROM scopes WHERE house_id = %(house)s AND kind = 'agent' AND status = 'active'"
+    there = set(connection.exec_driver_sql(query, {"house": house}).scalars())
     for agent in agents:
         if agent not in there:
             raise NotFound("agent", agent)
@@ -130,11 +131,11 @@ def _tell(engine: Engine, house: UUID, name: str, agents: tuple[UUID, ...], by: 
     return engine.writer.govern([draft])[0].position
 
 
-def _make_role(connection: sqlalchemy.Connection, role: str, password: str) -> None:
+def _make_role(connection: Connection, role: str, password: str) -> None:
     raw = _raw(connection)
     # As a verifier, because a server may log the statements that make roles.
     verifier = raw.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
-    known = _scalar(connection, "SELECT count(*) FROM pg_roles WHERE rolname = :role", role=role)
+    known = _scalar(connection, "SELECT count(*) FROM pg_roles WHERE rolname = %(role)s", role=role)
     # What only a superuser may change (SUPERUSER, BYPASSRLS, REPLICATION) a new role does not have.
     statement = (
         "ALTER ROLE {} LOGIN PASSWORD {}" if known else "CREATE ROLE {} LOGIN NOCREATEDB NOCREATEROLE PASSWORD {}"
@@ -144,15 +145,15 @@ def _make_role(connection: sqlalchemy.Connection, role: str, password: str) -> N
     raw.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, sql.Identifier(role)))
 
 
-def _bind(connection: sqlalchemy.Connection, role: str, agents: tuple[UUID, ...]) -> None:
-    connection.execute(sqlalchemy.text("DELETE FROM login_agents WHERE role = :role"), {"role": role})
-    connection.execute(
-        sqlalchemy.text("INSERT INTO login_agents VALUES (:role, :agent)"),
+def _bind(connection: Connection, role: str, agents: tuple[UUID, ...]) -> None:
+    connection.exec_driver_sql("DELETE FROM login_agents WHERE role = %(role)s", {"role": role})
+    connection.exec_driver_sql(
+        "INSERT INTO login_agents VALUES (%(role)s, %(agent)s)",
         [{"role": role, "agent": agent} for agent in agents],
     )
 
 
-def _raw(connection: sqlalchemy.Connection) -> psycopg.Connection[Any]:
+def _raw(connection: Connection) -> psycopg.Connection[Any]:
     raw = connection.connection.driver_connection
     if not isinstance(raw, psycopg.Connection):  # pragma: no cover - the engine is made with psycopg
         raise TypeError("the owner's connection is not one of psycopg")

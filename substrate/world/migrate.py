@@ -9,17 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import sqlalchemy
 from psycopg import sql
-from sqlalchemy import Connection
 
 from substrate.errors import SchemaOutdated, SchemaTooNew
-from substrate.world.tables import SCHEMA
 
 if TYPE_CHECKING:
-    # Alembic takes a third of a second to import, and most processes migrate nothing.
+    # Alembic and SQLAlchemy take half a second to import, and most processes migrate nothing.
     from alembic.config import Config
+    from sqlalchemy import Connection, Engine
 
+SCHEMA = "substrate"
 #: Any number will do, as long as nobody else in the database uses it: "subs" in ASCII.
 LOCK = 0x73756273
 
@@ -36,8 +35,8 @@ def upgrade(owner_url: str, app_role: str, revision: str = "head") -> str:
 
     with _Locked(owner_url) as connection:
         _refuse_newer(_current(connection))
-        connection.execute(sqlalchemy.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
-        connection.execute(sqlalchemy.text(f"SET search_path = {SCHEMA}"))
+        connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        connection.exec_driver_sql(f"SET search_path = {SCHEMA}")
         command.upgrade(_config(connection), revision)
         if revision == "head":
             allow(connection, app_role, kind="app")
@@ -53,7 +52,7 @@ def downgrade(owner_url: str, revision: str) -> str:
 
     with _Locked(owner_url) as connection:
         _refuse_newer(_current(connection))
-        connection.execute(sqlalchemy.text(f"SET search_path = {SCHEMA}"))
+        connection.exec_driver_sql(f"SET search_path = {SCHEMA}")
         command.downgrade(_config(connection), revision)
         reached = _current(connection)
     return reached or "empty"
@@ -73,8 +72,8 @@ def allow(connection: Connection, role: str, kind: str) -> None:
                 role=sql.Identifier(role)
             )
         )
-    connection.execute(
-        sqlalchemy.text("INSERT INTO logins VALUES (:role, :kind) ON CONFLICT (role) DO UPDATE SET kind = :kind"),
+    connection.exec_driver_sql(
+        "INSERT INTO logins VALUES (%(role)s, %(kind)s) ON CONFLICT (role) DO UPDATE SET kind = %(kind)s",
         {"role": role, "kind": kind},
     )
 
@@ -82,7 +81,7 @@ def allow(connection: Connection, role: str, kind: str) -> None:
 def _runtime_roles(connection: Connection) -> list[str]:
     """The logins of enrolled runtimes that this server knows: a database that was moved here has come without them."""
     query = "SELECT l.role FROM logins l JOIN pg_roles r ON r.rolname = l.role WHERE l.kind = 'runtime' ORDER BY 1"
-    return list(connection.execute(sqlalchemy.text(query)).scalars())
+    return list(connection.exec_driver_sql(query).scalars())
 
 
 def known_revisions() -> list[str]:
@@ -150,7 +149,7 @@ class _Locked:
     def __enter__(self) -> Connection:
         self._connection = self._engine.connect()
         self._transaction = self._connection.begin()
-        self._connection.execute(sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
+        self._connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%(key)s)", {"key": LOCK})
         return self._connection
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -162,9 +161,10 @@ class _Locked:
         self._engine.dispose()
 
 
-def owner_engine(url: str) -> sqlalchemy.Engine:
+def owner_engine(url: str) -> Engine:
     """An engine on a libpq URL; libpq itself reads it, so every form of URL that psql takes works here too."""
     import psycopg
+    import sqlalchemy
 
     return sqlalchemy.create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=sqlalchemy.pool.NullPool

@@ -10,13 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, get_args
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, bindparam, func, or_, select, true, tuple_
-from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.types import Text, Uuid
-
 from substrate.errors import InvalidInput, NotFound, UnknownKind
-from substrate.world import tables
-from substrate.world.database import run
 from substrate.world.events import Event, decode
 from substrate.world.memories import Remembering
 from substrate.world.model import Category, Kind, Link, Memory, MemoryStatus, Rights, Tier, clean_text
@@ -113,40 +107,25 @@ class Reading(Remembering):
         _word(category, Category, "category")
         _word(tier, Tier, "tier")
         _word(status, MemoryStatus, "status")
-        m = tables.memories.c
+        from substrate.world.listing import Wanted, rows_of
+
         scopes = [r.scope for r in self.rights() if r.rights & 1]
         if scope is not None:
-            wanted = self._scope_id(scope)
-            if wanted not in scopes:
-                raise NotFound("scope", wanted)
-            scopes = [wanted]
-        exact = {m.kind: kind, m.category: category, m.tier: tier, m.status: status, m.taught_by: taught_by}
-        # A page of each scope, then the best of them: only so does the index give the order. With `parent_id = ANY (…)`
-        # Postgres reads and sorts all there is.
-        each = (
-            func.unnest(bindparam("scopes", scopes, type_=ARRAY(Uuid))).table_valued("id", name="each").render_derived()
-        )
-        where: list[ColumnElement[bool]] = [m.parent_id == each.c.id]
-        where += [column == value for column, value in exact.items() if value is not None]
-        where += _by_text(tags, key_prefix)
-        if learned_after is not None:
-            where.append(m.learned_at >= zoned(learned_after, "learned_after"))
-        if learned_before is not None:
-            where.append(m.learned_at < zoned(learned_before, "learned_before"))
-        if not include_expired:
-            where.append(or_(m.expires_at.is_(None), m.expires_at > func.now()))
-        place = tuple_(m.learned_at, m.id)
-        if after is not None:
-            mark = tuple_(*_mark(after))
-            where.append(place < mark if newest_first else place > mark)
-        order = (m.learned_at.desc(), m.id.desc()) if newest_first else (m.learned_at, m.id)
-        columns = [m[name] for name in Memory.model_fields]
+            asked = self._scope_id(scope)
+            if asked not in scopes:
+                raise NotFound("scope", asked)
+            scopes = [asked]
+        exact = {"kind": kind, "category": category, "tier": tier, "status": status, "taught_by": taught_by}
+        wanted = Wanted(
+            scopes, exact, _searched_tags(tags),
+            key_prefix=None if key_prefix is None else searched_text(key_prefix, "key_prefix"),
+            learned_after=None if learned_after is None else zoned(learned_after, "learned_after"),
+            learned_before=None if learned_before is None else zoned(learned_before, "learned_before"),
+            include_expired=include_expired, after=None if after is None else _mark(after), newest_first=newest_first,
+            limit=limit,
+        )  # fmt: skip
         with self._reading() as connection:
-            page = select(*columns).where(and_(*where)).order_by(*order).limit(limit + 1).lateral("page")
-            p = page.c
-            best = (p.learned_at.desc(), p.id.desc()) if newest_first else (p.learned_at, p.id)
-            whole = select(page).select_from(each.join(page, true())).order_by(*best).limit(limit + 1)
-            rows = run(connection, whole).fetchall()
+            rows = rows_of(connection, wanted)
         found = [memory_of(row) for row in rows[:limit]]
         return Page(found, _cursor(found[-1]) if len(rows) > limit else None)
 
@@ -199,15 +178,10 @@ class Reading(Remembering):
         return int(row[0])
 
 
-def _by_text(tags: Iterable[str], key_prefix: str | None) -> list[ColumnElement[bool]]:
-    where: list[ColumnElement[bool]] = []
+def _searched_tags(tags: Iterable[str]) -> Sequence[str]:
     if isinstance(tags, str):
         raise InvalidInput("tags: give a list of texts, not one text")
-    if wanted := [searched_text(tag, "tags") for tag in tags]:
-        where.append(tables.memories.c.tags.op("@>")(bindparam("tags", wanted, type_=ARRAY(Text))))
-    if key_prefix is not None:
-        where.append(func.starts_with(tables.memories.c.key, searched_text(key_prefix, "key_prefix")))
-    return where
+    return [searched_text(tag, "tags") for tag in tags]
 
 
 def _word(value: object, vocabulary: object, name: str) -> None:

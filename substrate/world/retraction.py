@@ -43,7 +43,8 @@ class Retraction:
     position: Position | None
     changes: list[Compensation]
     kept: list[Kept]
-    #: Events of the source in scopes where the caller does not hold r and x, and memories derived there: only counted.
+    #: Events of the source in scopes where the caller does not hold r and x, and memories derived there: only counted, and
+    #: only where the caller may read, unless it holds r and x on the house: a count would tell what is there.
     untouched: int
     untouched_derived: int
     #: What could not be done, and why; running the same again tries again.

@@ -24,9 +24,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import DOMAIN, ENUM, JSONB, TIMESTAMP
 
+from substrate.world.migrate import SCHEMA
 from substrate.world.model import CATEGORIES, STATUSES, TIERS
 
-SCHEMA = "substrate"
 metadata = MetaData(schema=SCHEMA)
 
 When = TIMESTAMP(timezone=True)

@@ -202,9 +202,9 @@ def test_a_revoked_agent_recalls_nothing_any_more(furnished: Shell) -> None:
     assert furnished.fails("recall", "indent", "--as", "kate") in ("not_authenticated", "denied")
 
 
-def test_only_the_commands_that_use_indexes_load_them(furnished: Shell) -> None:
+def test_only_the_commands_that_use_them_load_indexes_and_what_writes_statements(furnished: Shell) -> None:
     code = "import sys; from substrate.doors.cli import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
-    heavy = {"apsw", "numpy", "tokenizers", "substrate.runtime.runtime"}
+    heavy = {"apsw", "numpy", "tokenizers", "substrate.runtime.runtime", "sqlalchemy"}
 
     def loaded(*arguments: str) -> set[str]:
         done = subprocess.run(
@@ -215,4 +215,5 @@ def test_only_the_commands_that_use_indexes_load_them(furnished: Shell) -> None:
     assert loaded("get", "indent") == set()
     assert loaded("status") == set()
     assert loaded("remember", "nothing heavy") == set()
-    assert loaded("recall", "indent") == heavy
+    assert loaded("recall", "indent") == heavy - {"sqlalchemy"}
+    assert loaded("list") == {"sqlalchemy"}

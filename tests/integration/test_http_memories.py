@@ -144,15 +144,12 @@ def test_the_past_is_answered_as_it_was(server: Served) -> None:
 def test_pages_by_cursor_hold_each_memory_once(server: Served) -> None:
     with newcomer(server) as kate:
         said = [remembered(kate, f"thing {number}")["memory"] for number in range(7)]
-        found, cursor = [], None
-        while True:
-            page = kate.get(
-                "/v1/memories", params={"scope": "own", "limit": 3} | ({"cursor": cursor} if cursor else {})
-            )
-            found += [one["id"] for one in page.json()["memories"]]
-            cursor = page.json()["next"]
-            if cursor is None:
-                break
+        found: list[str] = []
+        asked: dict[str, str | int] | None = {"scope": "own", "limit": 3}
+        while asked is not None:
+            page = kate.get("/v1/memories", params=asked).json()
+            found += [one["id"] for one in page["memories"]]
+            asked = None if page["next"] is None else {**asked, "cursor": page["next"]}
         assert found == said[::-1]
 
 

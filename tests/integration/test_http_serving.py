@@ -24,8 +24,10 @@ from substrate.doors.http.serving import check_address, serve
 from substrate.errors import Misconfigured, Unavailable
 from substrate.settings import Settings
 from tests.hosts import runtime
+from tests.outage import outage
 from tests.served import TIMEOUT
-from tests.servers import DatabaseUrls
+from tests.servers import Cluster, DatabaseUrls
+from tests.signals import until
 
 PROGRAM = """
 import sys
@@ -118,9 +120,9 @@ def test_a_certificate_that_cannot_be_used_is_said_before_anything_starts(
     database: DatabaseUrls, tmp_path: Path
 ) -> None:
     certificate, _ = _certificate(tmp_path)
-    tls = {"http_tls_cert": certificate, "http_tls_key": tmp_path / "none"}
-    with runtime(database, tmp_path, **tls) as desk, pytest.raises(Misconfigured, match="SUBSTRATE_HTTP_TLS_KEY"):
-        serve(desk)
+    wrong = {"http_tls_cert": certificate, "http_tls_key": tmp_path / "none"}
+    with runtime(database, tmp_path) as desk, pytest.raises(Misconfigured, match="SUBSTRATE_HTTP_TLS_KEY"):
+        serve(desk, desk.settings.model_copy(update=wrong))
 
 
 def test_an_address_that_is_taken_is_said_at_once(database: DatabaseUrls, tmp_path: Path) -> None:
@@ -128,6 +130,20 @@ def test_an_address_that_is_taken_is_said_at_once(database: DatabaseUrls, tmp_pa
         taken = desk.settings.model_copy(update={"http_port": int(address.rsplit(":", 1)[1])})
         with pytest.raises(Unavailable, match="SUBSTRATE_HTTP_PORT"):
             serve(desk, taken)
+
+
+def test_a_server_without_its_database_lives_and_is_not_ready(
+    cluster: Cluster, database: DatabaseUrls, tmp_path: Path
+) -> None:
+    with process(database, tmp_path) as (_, address, token), httpx.Client(base_url=address, timeout=TIMEOUT) as client:
+        assert client.get("/health/ready").status_code == 200
+        with outage(cluster, database):
+            until(lambda: client.get("/health/ready").status_code == 503)
+            assert client.get("/health/ready").json() == {"status": "not_ready"}
+            assert client.get("/health/live").status_code == 200
+        until(lambda: client.get("/health/ready").status_code == 200)
+        answer = client.get("/v1/whoami", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 200
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:

@@ -18,7 +18,7 @@ def me(client: httpx.Client) -> str:
 
 @pytest.mark.parametrize("sent", [None, "Bearer", "Bearer x", "Basic eDp5", f"Bearer sub_{'A' * 64}", "Bearer sub_é"])
 def test_without_a_good_token_nothing_is_answered_and_nothing_said(server: Served, sent: str | None) -> None:
-    headers = {} if sent is None else {"Authorization": sent.encode()}
+    headers = {} if sent is None else {b"Authorization": sent.encode()}
     with server.client(None) as client:
         answers = [client.get("/v1/memories", headers=headers), client.post("/v1/search", json={}, headers=headers),
                    client.get(f"/v1/memories/{uuid4()}", headers=headers), client.get("/metrics", headers=headers),

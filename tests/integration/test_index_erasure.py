@@ -13,6 +13,7 @@ import pytest
 
 from projections.copying import Copier
 from projections.files import IndexFile
+from projections.house import HouseIndexes
 from projections.rebuild import Builder
 from projections.sqlite import BULK
 from substrate.errors import Denied, NotFound
@@ -217,6 +218,24 @@ def test_a_rebuild_that_was_killed_keeps_no_text_that_was_erased_since(desk: Run
     kate.erase(memory)
     kate.catch_up()
     assert left(home) == []
+
+
+def test_nor_where_who_followed_the_erasure_was_killed_as_well(
+    database: DatabaseUrls, house: House, home: Path
+) -> None:
+    with runtime(database, home) as desk:
+        kate = hosted(desk, house.kate)
+        memory = learn(kate)
+        ready(desk, kate)
+        made = desk.resident(kate.house).indexes
+        with dying(Builder, "_verify"), pytest.raises(Killed):
+            made.rebuild()
+        kate.erase(memory)
+        with dying(HouseIndexes, "_sweep"), pytest.raises(Killed):
+            kate.catch_up()
+    with runtime(database, home) as desk:
+        hosted(desk, house.kate).catch_up()
+        assert left(home) == []
 
 
 def test_what_is_erased_while_an_index_is_built_is_not_in_what_was_built(

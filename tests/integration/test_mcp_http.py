@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import anyio
+import httpx
 import pytest
 from mcp import McpError, types
 from pydantic import AnyUrl
 
+from substrate.doors.http.serving import serving as http_serving
 from tests.conftest import FreshDatabase
-from tests.mcp_clients import Served, a_house_served, client, said_by, text_of, together
+from tests.mcp_clients import Raw, Served, a_house_served, client, request, said_by, text_of, together
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +40,13 @@ def test_tools_are_listed_with_their_schemas_and_hints(served: Served) -> None:
     async def main() -> None:
         async with client(served.url, served.kate) as session:
             found = {one.name: one for one in (await session.list_tools()).tools}
-        assert set(found) == {"note", "find", "explode"}
+        assert set(found) == {"note", "find", "explode", "wait"}
         assert found["note"].inputSchema["required"] == ["content"]
         assert found["note"].title == "Note"
         assert "data that anyone may have written" in (found["find"].description or "")
         hints = {name: one.annotations for name, one in found.items()}
         assert [(h.readOnlyHint, h.destructiveHint, h.idempotentHint, h.openWorldHint) for h in hints.values() if h] == [
-            (False, False, False, False), (True, False, True, False), (False, True, False, False),
+            (False, False, False, False), (True, False, True, False), (False, True, False, False), (False,) * 4,
         ]  # fmt: skip
 
     together(main)
@@ -211,6 +214,24 @@ def test_a_client_may_choose_among_the_sets_that_are_configured(served: Served) 
             assert (refused.structuredContent or {})["error"]["code"] == "unknown_tool"
 
     together(main)
+
+
+def test_the_server_for_http_serves_it_too_and_ends_although_a_client_listens(served: Served) -> None:
+    settings = served.runtime.settings.model_copy(update={"http_port": 0})
+    with ExitStack() as still_open, http_serving(served.runtime, settings) as address:
+
+        async def main() -> None:
+            async with client(f"{address}/mcp", served.kate) as session:
+                await session.call_tool("note", {"content": "the ladder is in the shed"})
+                found = await session.call_tool("find", {"query": "ladder", "limit": 1})
+                assert _contents(found) == ["the ladder is in the shed"]
+
+        together(main)
+        raw = Raw(f"{address}/mcp", served.kate)
+        raw.begin()
+        listening = httpx.stream("GET", raw.url, headers=raw.headers, verify=False)
+        assert still_open.enter_context(listening).status_code == 200
+        assert Raw(f"{address}/mcp", None).post(request("tools/list")).status_code == 401
 
 
 def test_what_a_session_taught_can_be_told_by_its_session(served: Served) -> None:

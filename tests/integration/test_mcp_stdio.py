@@ -69,7 +69,9 @@ class Process:
 
     def hear(self) -> Any:
         assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline())
+        line = self.process.stdout.readline()
+        assert line, self.process.communicate()
+        return json.loads(line)
 
     def ask(self, message: Any) -> Any:
         self.say(message)

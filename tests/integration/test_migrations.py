@@ -18,7 +18,8 @@ from psycopg import sql
 from substrate.errors import SchemaOutdated, SchemaTooNew, ServerUnavailable, SubstrateError, UnsafeServer
 from substrate.settings import Settings
 from substrate.world import migrate
-from substrate.world.tables import SCHEMA, metadata
+from substrate.world.migrate import SCHEMA
+from substrate.world.tables import metadata
 from substrate.world.world import World
 from tests.servers import Cluster, DatabaseUrls, Role, url_as
 

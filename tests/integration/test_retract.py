@@ -245,7 +245,7 @@ def test_scopes_without_x_are_counted_and_neither_touched_nor_described(house: H
 
     by_kate = house.kate.retract("session", "bad")
     assert by_kate.forgotten == [own.memory]
-    assert (by_kate.untouched, by_kate.untouched_derived) == (1, 1)
+    assert (by_kate.untouched, by_kate.untouched_derived) == (1, 0), "what leo concluded is not for kate to know"
     assert str(shared.memory) not in repr(by_kate)
     assert house.kate.get(shared.memory).status == "active"
 
@@ -253,6 +253,14 @@ def test_scopes_without_x_are_counted_and_neither_touched_nor_described(house: H
     assert by_owner.forgotten == [shared.memory]
     assert (by_owner.untouched, by_owner.untouched_derived) == (1, 1)
     assert str(own.memory) not in repr(by_owner)
+
+
+def test_of_scopes_that_one_may_not_read_not_even_the_number_of_events_is_told(house: House) -> None:
+    house.leo.within(session="secret").remember("poison")
+    there = house.kate.retract("session", "secret", dry_run=True)
+    absent = house.kate.retract("session", "nowhere", dry_run=True)
+    assert (there.untouched, there.untouched_derived) == (absent.untouched, absent.untouched_derived) == (0, 0)
+    assert house.owner.retract("session", "secret", dry_run=True).untouched == 1, "she answers for the house"
 
 
 def test_a_source_of_another_house_cannot_be_asked_about(world: World, house: House) -> None:

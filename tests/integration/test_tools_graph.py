@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from substrate.doors.tools.knowledge import Entity, KnowledgeGraph, Relation
+from substrate.doors.tools.toolbox import Toolbox
 from substrate.errors import Denied
 from substrate.runtime.runtime import Runtime
+from substrate.settings import AgentSettings
 from tests.conftest import FreshDatabase
 from tests.hosts import hosted, runtime
 from tests.toolboxes import Boxes, fails, ok
@@ -209,13 +211,19 @@ def test_the_graph_of_the_house_is_shared_and_what_another_taught_is_not_ones_ow
     assert [one.name for one in leo.read().entities] == ["Mill"]
 
 
-def test_a_setting_says_whose_graph_the_tools_work_on(fresh_database: FreshDatabase, tmp_path: Path) -> None:
-    with fresh_database() as urls, runtime(urls, tmp_path, graph_scope="house") as opened:
+def test_a_setting_says_whose_graph_the_tools_work_on_for_all_or_for_one(
+    fresh_database: FreshDatabase, tmp_path: Path
+) -> None:
+    agents = {"ana": AgentSettings(graph_scope="own", tools="graph")}
+    with fresh_database() as urls, runtime(urls, tmp_path, graph_scope="house", agents=agents) as opened:
         boxes = Boxes.of_a_new_house(opened)
         ok(boxes.kate, "create_entities", entities=[entity("Ada", "person", "swims")])
         assert ok(boxes.leo, "open_nodes", names=["Ada"])["entities"] == [entity("Ada", "person", "swims")]
         (found,) = ok(boxes.leo, "memory", action="recall", query="swims")["results"]
         assert (found["origin"], found["taught_by"]) == ("house", "kate")
+        assert ok(boxes.owner, "read_graph")["entities"] == []
+        assert "read_graph" in Toolbox(boxes.owner.agent).tools
+        assert "read_graph" not in Toolbox(boxes.leo.agent).tools
 
 
 def test_what_cannot_be_kept_is_refused_before_anything_is(boxes: Boxes) -> None:

@@ -28,7 +28,8 @@ COMMAND_OF = {
     "session": "session add", "sessions": "session list", "set_tier": "tier", "snooze": "reminder snooze",
     "subscribe": "stream", "supersede": "supersede", "tokens": "token list", "undo_retraction": "undo-retraction",
     "unlink": "unlink", "verify": "verify", "why": "why", "within": "remember", "position_of": "as-of",
-    "id": "whoami", "house": "whoami",
+    "id": "whoami", "house": "whoami", "imports": "imports", "name_import": "bring", "write_imported": "bring",
+    "deliverers": "reminder deliver",
 }  # fmt: skip
 #: By method, why there is none.
 NO_COMMAND = {
@@ -39,8 +40,14 @@ NO_COMMAND = {
     "keeps_checkpoints": "`config show` says it",
     "settings": "`config show` says it",
     "meter": "`metrics` shows all of them",
+    "index": "`recall`, `hot`, `neighbours` and `manifest` read the indexes; others are for who wrote their projection",
     **dict.fromkeys(
-        ("get_by_keys", "get_many", "links_of"), "many at once, for doors; `get`, `links` and `list` do it"
+        ("forget_many", "get_by_keys", "get_many", "link_many", "links_of", "unlink_many"),
+        "many at once, for doors; one by one there is a command",
+    ),
+    **dict.fromkeys(
+        ("check_imported", "histories", "record_signals", "retraction_of", "writable_scope"),
+        "steps of what `bring` does",
     ),
     **dict.fromkeys(
         ("context_of_events", "credential", "names_known", "note_given", "of", "reading", "whereabouts"),

@@ -49,9 +49,10 @@ def test_what_a_rebuild_is_filling_is_not_swept(tmp_path: Path) -> None:
     path = generation(folder)
     folder.change(lambda m: replace(m, building={"fulltext": path.name}))
     assert folder.sweep() == []
-    with folder.locked("rebuild"):
-        assert not Folder(tmp_path).abandon_building(), "somebody is at it"
-    assert folder.abandon_building()
+    folder.change(lambda m: replace(m, building={}))
+    folder.hold(path)
+    assert Folder(tmp_path).sweep() == [], "somebody is at it"
+    folder.let_go(path)
     assert folder.sweep() == [path.name]
 
 

@@ -28,7 +28,7 @@ NOUNS = {
     "house": "house",
     "scope": "rename move remove configure grant revoke rights room retention",
     "learning": "remember import",
-    "bringing": "bring",
+    "bringing": "bring imports",
     "changing": "revise reinforce supersede forget restore tier link unlink",
     "memory": "get list links",
     "recall": "recall manifest hot neighbours",

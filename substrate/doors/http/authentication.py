@@ -24,23 +24,18 @@ async def inside(request: Request) -> Inside:
     return found
 
 
-async def token_of(given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]) -> str:
-    """The token as it was sent. Raises `NotAuthenticated` where there is none."""
+# One dependency and not three of them: each costs a request as much as a look-up in the index.
+def authenticated(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+) -> HostedAgent:
+    """The agent of the token. Raises `NotAuthenticated`."""
     if given is None or not given.credentials:
         raise NotAuthenticated("no token; send one as `Authorization: Bearer sub_…`")
-    return given.credentials
+    served: Inside = request.app.state.inside
+    return served.entrance.agent(given.credentials)
 
 
-#: The token itself, for what outlives a request and judges it again.
-BearerToken = Annotated[str, Depends(token_of)]
 Served = Annotated[Inside, Depends(inside)]
-
-
-def authenticated(served: Served, token: BearerToken) -> HostedAgent:
-    """The agent of the token. Raises `NotAuthenticated`."""
-    return served.entrance.agent(token)
-
-
 #: Who asks; every route of /v1 begins with it.
 Caller = Annotated[HostedAgent, Depends(authenticated)]
 

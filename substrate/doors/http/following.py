@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 from uuid import UUID
 
 import anyio
@@ -23,6 +24,8 @@ from substrate.world.subscribe import FRESH
 
 #: Readers at once; events of a page; seconds between two looks at the heads, and between two signs of life.
 MOST, PAGE, TICK, HEARTBEAT = 1_000, 100, 0.02, 15.0
+#: Seconds until a stream that could not be read is tried again.
+RETRY = 1.0
 #: Pages that are read at once: others are asking, too.
 THREADS = 4
 
@@ -35,9 +38,9 @@ class Followers:
         self._most = most
         self._heartbeat = heartbeat
         self._threads = anyio.CapacityLimiter(THREADS)
-        self._waiting: dict[UUID, asyncio.Event] = {}
+        self._waiting: dict[UUID, _News] = {}
         self._watch: asyncio.Task[None] | None = None
-        self._closed = False
+        self._closed = asyncio.Event()
         self.count = 0
 
     def join(self) -> None:
@@ -51,20 +54,20 @@ class Followers:
 
     def close(self) -> None:
         """The server stops: all readers come to their end."""
-        self._closed = True
-        for event in self._waiting.values():
-            event.set()
+        self._closed.set()
+        for news in self._waiting.values():
+            news.there.set()
 
     async def follow(self, agent: HostedAgent, after: int) -> AsyncIterator[str]:
         """The events after a position, as server-sent events, until the token is no longer good or the server stops."""
         yield "retry: 1000\n\n"
         seq = after
-        while not self._closed:
+        while not self._closed.is_set():
             try:
                 page = await anyio.to_thread.run_sync(agent.read_stream, seq, PAGE, limiter=self._threads)
             except Unavailable:
                 yield ": the stream cannot be read now\n\n"
-                await self._grown(agent.house, seq + 1, 1.0)
+                await _within(RETRY, self._closed)
                 continue
             except (NotFound, NotAuthenticated, StreamFault) as error:
                 yield _ended(error)
@@ -83,27 +86,21 @@ class Followers:
 
     async def _grown(self, house: UUID, seq: int, patience: float) -> bool:
         """Wait until the stream of a house has come past a position; False if it has not, so long."""
-        if self._closed or self._head(house) > seq:
+        head = self._head(house)
+        if self._closed.is_set() or head > seq:
             return True
-        event = self._waiting.setdefault(house, asyncio.Event())
+        # With the head as it was here: it may move before anybody looks.
+        news = self._waiting.setdefault(house, _News(head, asyncio.Event()))
         if self._watch is None or self._watch.done():
             self._watch = asyncio.create_task(self._look())
-        try:
-            async with asyncio.timeout(patience):
-                await event.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await _within(patience, news.there)
 
     async def _look(self) -> None:
         """Wake those whose house has news. One task for all of them, and only while somebody is there."""
-        heads: dict[UUID, int] = {}
-        while self.count and not self._closed:
-            for house in list(self._waiting):
-                head = self._head(house)
-                if head != heads.setdefault(house, head):
-                    heads[house] = head
-                    self._waiting.pop(house).set()
+        while self.count and not self._closed.is_set():
+            for house, news in list(self._waiting.items()):
+                if self._head(house) != news.head:
+                    self._waiting.pop(house).there.set()
             await asyncio.sleep(TICK)
 
     def _head(self, house: UUID) -> int:
@@ -111,6 +108,22 @@ class Followers:
             return self._runtime.resident(house).indexes.head
         except SubstrateError:
             return 0  # the runtime is closing
+
+
+class _News(NamedTuple):
+    """What the readers of a house wait for: that its head is no longer this one."""
+
+    head: int
+    there: asyncio.Event
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    """Wait for something, and not for longer; whether it came."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
 
 
 def _ended(error: SubstrateError) -> str:

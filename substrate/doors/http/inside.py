@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import anyio
+
 from substrate.doors.entrance import Entrance
 from substrate.doors.http.following import Followers
 from substrate.doors.http.rebuilding import Rebuilds
@@ -22,6 +24,8 @@ class Inside:
     mcp: McpHttp
     rebuilds: Rebuilds = field(default_factory=Rebuilds)
     runs: RunHandles = field(default_factory=RunHandles)
+    #: For those who ask whether the database is there, while it may not be.
+    looking: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
 
     @classmethod
     def of(cls, runtime: Runtime) -> Inside:

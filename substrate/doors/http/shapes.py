@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from fastapi import Query
+from fastapi import Query, Response
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from substrate.runtime.agent import HostedAgent
@@ -29,6 +29,12 @@ class Shown(BaseModel):
     """Base of what is answered."""
 
     model_config = ConfigDict(from_attributes=True)
+
+
+def answered(shown: Shown, status: int = 200, *, exclude_defaults: bool = False, **headers: str) -> Response:
+    """An answer as it goes out, made where the endpoint runs: FastAPI would go into another thread once more for it."""
+    content = shown.model_dump_json(exclude_defaults=exclude_defaults)
+    return Response(content, status, headers, "application/json")
 
 
 class Written(Shown):

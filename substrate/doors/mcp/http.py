@@ -12,8 +12,8 @@ session. `?tools=graph,keyed` shows a client only these of the sets that are con
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import NoReturn
 
@@ -66,6 +66,7 @@ class McpHttp:
         self._ending = False
         self._most_each = most_each
         self._open: Counter[Credential] = Counter()
+        self._asked: set[tuple[Credential, str, str]] = set()
         self._sessions = StreamableHTTPSessionManager(
             MemoryServer(lambda request: request.scope[GUEST], self._threads, self._visited),
             json_response=True,
@@ -86,20 +87,44 @@ class McpHttp:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
         try:
-            guest = await self._come_in(request)
-            passed_on = await self._admitted(request, guest.agent.credential)
+            await self._pass_on(Request(scope, receive), send)
         except _Answered as answered:
             await answered.response(scope, receive, send)
-            return
         except ClientDisconnect:
-            return
-        _BEGUN_BY.set(guest.agent.credential)
+            pass  # nobody is there to be answered
+
+    async def _pass_on(self, request: Request, send: Send) -> None:
+        guest = await self._come_in(request)
+        who = guest.agent.credential
+        _BEGUN_BY.set(who)
         # The SDK compares this with who began the session.
-        user = AuthenticatedUser(AccessToken(token="", client_id=str(guest.agent.credential.token), scopes=[]))
-        handle = self._listen if request.method == "GET" else self._sessions.handle_request
-        await handle({**scope, GUEST: guest, "user": user}, passed_on, send)
+        user = AuthenticatedUser(AccessToken(token="", client_id=str(who.token), scopes=[]))
+        scope = {**request.scope, GUEST: guest, "user": user}
+        if request.method == "POST":
+            body = await self._body(request)
+            with self._under_way(who, request, self._admitted(request, body, who)):
+                await self._sessions.handle_request(scope, _replayed(body, request.receive), send)
+        else:
+            await (self._listen if request.method == "GET" else self._sessions.handle_request)(
+                scope, request.receive, send
+            )
+
+    @contextmanager
+    def _under_way(self, who: Credential, request: Request, message: types.JSONRPCMessage) -> Iterator[None]:
+        """While a request is answered. The SDK would forget the first of two that have one id, and it would wait for ever."""
+        session = request.headers.get(MCP_SESSION_ID_HEADER)
+        if session is None or not isinstance(message.root, types.JSONRPCRequest):
+            yield
+            return
+        asked = (who, session, str(message.root.id))
+        if asked in self._asked:
+            _answer(Refusal(None, types.INVALID_REQUEST, "a request with this id is still under way; take another id"))
+        self._asked.add(asked)
+        try:
+            yield
+        finally:
+            self._asked.discard(asked)
 
     def let_go(self) -> None:
         """End the streams of those who listen, for good. To be called in the loop, before the server awaits its requests."""
@@ -149,30 +174,26 @@ class McpHttp:
             return guest
         return Guest(guest.agent, guest.again, narrowed(guest.agent.settings, chosen))
 
-    async def _admitted(self, request: Request, who: Credential) -> Receive:
-        """The request's body, read and found to be a message that the SDK knows."""
-        if request.method != "POST":
-            return request.receive
-        body = await self._body(request)
+    def _admitted(self, request: Request, body: bytes, who: Credential) -> types.JSONRPCMessage:
+        """A message that the SDK knows, in a session or at its beginning."""
         message = admitted(body)
         if isinstance(message, Refusal):
-            raise _Answered(JSONResponse(message.body(), 400 if message.malformed else 200))
+            _answer(message)
         if message is None:
             raise _Answered(Response(status_code=202))
         if MCP_SESSION_ID_HEADER not in request.headers:
             self._check_beginning(message, who)
-        return _replayed(body, request.receive)
+        return message
 
     def _check_beginning(self, message: types.JSONRPCMessage, who: Credential) -> None:
         """That a session may begin. The SDK would begin one with any message, and keep it."""
         if not isinstance(message.root, types.JSONRPCRequest) or message.root.method != "initialize":
-            refusal = Refusal(
-                None, types.INVALID_REQUEST, "a session begins with `initialize`; send its id with the rest"
+            _answer(
+                Refusal(None, types.INVALID_REQUEST, "a session begins with `initialize`; send its id with the rest")
             )
-            raise _Answered(JSONResponse(refusal.body(), 400))
         if self._open[who] >= self._most_each:
             _refuse(
-                503, "limit_exceeded", f"this token has {self._most_each} sessions; end one, or let them become idle"
+                503, "limit_exceeded", f"this token has {self._most_each} sessions; end one, or let one become idle"
             )
 
     @asynccontextmanager
@@ -209,6 +230,10 @@ def narrowed(settings: Settings, chosen: str) -> tuple[str, ...]:
     if not set(wanted) <= set(settings.tool_sets):
         raise InvalidInput(f"tools: choose among {', '.join(settings.tool_sets)}; more can be configured")
     return wanted
+
+
+def _answer(refusal: Refusal) -> NoReturn:
+    raise _Answered(JSONResponse(refusal.body(), 400 if refusal.malformed else 200))
 
 
 def _refuse(status: int, code: str, message: str) -> NoReturn:

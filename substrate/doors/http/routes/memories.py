@@ -14,7 +14,7 @@ from substrate.doors.http.bodies import Body, router
 from substrate.doors.http.etags import IfNoneMatch
 from substrate.doors.http.idempotency import EventId
 from substrate.doors.http.problems import documented
-from substrate.doors.http.shapes import Cursor, MomentGiven, ScopeGiven, Shown, Written
+from substrate.doors.http.shapes import Cursor, MomentGiven, ScopeGiven, Shown, Written, answered
 from substrate.errors import InvalidInput, SubstrateError
 from substrate.world.memories import NewMemory
 from substrate.world.model import (
@@ -97,11 +97,10 @@ class BatchAnswer(Shown):
 
 
 @memories.post("/memories", status_code=201, responses=documented(409), response_model=Written)
-def remember(agent: Caller, body: Remember, event: EventId, response: Response) -> Written:
+def remember(agent: Caller, body: Remember, event: EventId) -> Response:
     """Learn something. It is durable when this answers."""
     receipt = agent.remember(**body.said(), visible=body.visible, event_id=event)
-    response.headers["ETag"] = etags.tag(receipt.version)
-    return Written.of(receipt)
+    return answered(Written.of(receipt), 201, ETag=etags.tag(receipt.version))
 
 
 @memories.post("/memories/batch", responses=documented(409))

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Literal
 
+import anyio
+import anyio.to_thread
 from fastapi import Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from substrate.doors.http.authentication import Manager, Served
 from substrate.doors.http.bodies import router
+from substrate.doors.http.inside import Inside
 from substrate.doors.http.shapes import Shown
 from substrate.errors import SubstrateError
 
 operating = router("operating")
+#: Seconds that a database has to answer in.
+PATIENCE = 2.0
 
 
 class Live(Shown):
@@ -33,14 +38,26 @@ async def live() -> Live:
 
 
 @operating.get("/health/ready", responses={503: {"model": Ready, "description": "The database cannot be used now"}})
-def ready(served: Served, response: Response) -> Ready:
+async def ready(served: Served, response: Response) -> Ready:
     """The database can be used. No token."""
-    try:
-        served.runtime.world.database.rows("SELECT 1")
-    except SubstrateError:
-        response.status_code = 503
-        return Ready(status="not_ready")
-    return Ready(status="ready")
+    if await _usable(served):
+        return Ready(status="ready")
+    response.status_code = 503
+    return Ready(status="not_ready")
+
+
+async def _usable(served: Inside) -> bool:
+    def ask() -> bool:
+        try:
+            return bool(served.runtime.world.database.rows("SELECT true"))
+        except SubstrateError:
+            return False
+
+    # Who asks wants to know soon, and the pool waits longer for a connection. The thread that waits is let go of, and there
+    # are only so many of them: where all are waiting, nothing is ready either.
+    with anyio.move_on_after(PATIENCE):
+        return await anyio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=served.looking)
+    return False
 
 
 @operating.get(

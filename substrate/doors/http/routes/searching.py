@@ -6,17 +6,17 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import Query
+from fastapi import Query, Response
 from pydantic import Field
 
-from projections.answer import Answer, Header, HotLine, Origin
+from projections.answer import Header, HotLine, Origin
 from projections.ranking import Mode
 from projections.recall import MOST_HEADERS, MOST_HOPS, MOST_RESULTS
 from substrate.doors.http.authentication import Caller, Served
 from substrate.doors.http.bodies import Body, router
 from substrate.doors.http.problems import documented
 from substrate.doors.http.routes.links import NeighbourShown
-from substrate.doors.http.shapes import MomentGiven, ScopeGiven, Shown
+from substrate.doors.http.shapes import MomentGiven, ScopeGiven, Shown, answered
 from substrate.world.model import Category, Kind, MemoryStatus, Tag, Text, Tier, Time
 
 searching = router("search")
@@ -120,8 +120,8 @@ class HotIndex(Shown):
     lines: list[HotShown]
 
 
-@searching.post("/search", response_model=SearchAnswer, response_model_exclude_defaults=True, responses=documented(409))
-def search(agent: Caller, served: Served, body: Search) -> Answer:
+@searching.post("/search", response_model=SearchAnswer, responses=documented(409))
+def search(agent: Caller, served: Served, body: Search) -> Response:
     """Recall: your own memories, your rooms' and the house's at once, best first, from the index of this server."""
     if body.at_least is not None and body.at_least > served.runtime.resident(agent.house).indexes.head:
         # Not heard of here yet; or nowhere, and then nobody needs to wait for it.
@@ -129,7 +129,9 @@ def search(agent: Caller, served: Served, body: Search) -> Answer:
     given = {name: getattr(body, name) for name in body.model_fields_set - {"query"}}
     if body.status == "any":
         given["status"] = None
-    return agent.recall(body.query, **given)
+    found = agent.recall(body.query, **given)
+    # Scores that are not told are not there at all.
+    return answered(SearchAnswer.model_validate(found), exclude_defaults=True)
 
 
 @searching.get("/manifest", response_model=Manifest)
