@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, TypedDict, cast
 from uuid import UUID
@@ -181,13 +181,17 @@ class Remembering(Drafting):
             "tags": tags if tags is UNSET else tags_of(tags),
             "concept_tags": concept_tags if concept_tags is UNSET else tags_of(concept_tags, "concept_tags"),
         }  # fmt: skip
-        changes = {name: value for name, value in given.items() if value is not UNSET}
+        payload = self._revision({name: value for name, value in given.items() if value is not UNSET}, evidence, reason)
+        return self._change(memory, payload, evidence, expected_version=expected_version, event_id=event_id)
+
+    def _revision(
+        self, changes: Mapping[str, Any], evidence: Evidence | None = None, reason: str | None = None
+    ) -> e.MemoryRevised:
         if not changes:
             raise InvalidInput("nothing to revise; give at least one field")
         if "content" in changes:
             self._check_content(changes["content"])
-        payload = checked(e.MemoryRevised, **changes, **evidence_fields(evidence, reason))
-        return self._change(memory, payload, evidence, expected_version=expected_version, event_id=event_id)
+        return checked(e.MemoryRevised, **changes, **evidence_fields(evidence, reason))
 
     def reinforce(
         self,

@@ -115,6 +115,7 @@ class Marks:
     proposal: str
     checkpoint: str
     entity: str
+    namespace: str
     cursor: str
     position: int
 

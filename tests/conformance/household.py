@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from random import Random
 from uuid import UUID, uuid4
 
+from substrate.doors.adapters.langgraph import SubstrateStore
 from substrate.doors.tools.toolbox import Toolbox
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.runtime import Runtime
@@ -75,9 +76,9 @@ def _owner(opened: Runtime, name: str) -> HostedAgent:
 def private(agent: HostedAgent) -> Private:
     """Something of every kind that an agent can keep to itself."""
     said = {name: word(name) for name in ("content", "title", "about", "quote", "reason", "turn", "text", "run", "note",
-                                          "shown", "observed", "gone", "known")}  # fmt: skip
+                                          "shown", "observed", "gone", "known", "item")}  # fmt: skip
     key, tag, path, entity = word("key"), word("tag"), f"notes/{word('path')}.md", word("entity")
-    session = word("session")
+    session, namespace = word("session"), word("namespace")
     memory = agent.remember(
         f"the safe is behind the {said['content']}", key=key, tags=[tag], title=said["title"],
         description=said["about"], evidence=Evidence(quote=said["quote"], session=session),
@@ -94,16 +95,17 @@ def private(agent: HostedAgent) -> Private:
     proposal = agent.propose_promotion(agent.remember(said["shown"]).memory)
     known = {"name": entity, "entityType": "thing", "observations": [said["known"]]}
     assert Toolbox(agent, ["graph"]).call("create_entities", {"entities": [known]})["ok"]
+    SubstrateStore(agent).put(("notes", namespace), key, {"text": said["item"]})
     agent.catch_up()
     found = agent.get(memory.memory)
     marks = Marks(
         memory=str(memory.memory), forgotten=str(gone), key=key, word=said["content"], tag=tag, agent=str(agent.id),
         path=path, session=session, run=str(run.id), reminder=str(reminder.id), proposal=str(proposal.id),
-        checkpoint=str(uuid4()), entity=entity, cursor=cursor(found.learned_at.isoformat(), str(found.id)),
+        checkpoint=str(uuid4()), entity=entity, namespace=namespace, cursor=cursor(found.learned_at.isoformat(), str(found.id)),
         position=memory.position.seq,
     )  # fmt: skip
     ids = (marks.memory, marks.forgotten, marks.run, marks.reminder, marks.proposal)
-    return Private(marks, (*said.values(), *ids, key, tag, path, entity, session))
+    return Private(marks, (*said.values(), *ids, key, tag, path, entity, session, namespace))
 
 
 def nothing(like: Marks, agent: HostedAgent) -> Marks:
@@ -112,7 +114,7 @@ def nothing(like: Marks, agent: HostedAgent) -> Marks:
     return Marks(
         memory=str(uuid4()), forgotten=str(uuid4()), key=word("key"), word=word("content"), tag=word("tag"),
         agent=str(agent.id), path=f"notes/{word('path')}.md", session=word("session"), run=str(uuid4()),
-        reminder=str(uuid4()), proposal=str(uuid4()), checkpoint=str(uuid4()), entity=word("entity"),
+        reminder=str(uuid4()), proposal=str(uuid4()), checkpoint=str(uuid4()), entity=word("entity"), namespace=word("namespace"),
         cursor=cursor(at, str(uuid4())), position=like.position,
     )  # fmt: skip
 

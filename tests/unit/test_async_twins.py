@@ -42,6 +42,8 @@ WITHIN: dict[type[Twin[Any]], set[str]] = {
         "name_import",
         "check_imported",
         "write_imported",
+        "replica",
+        "embedder",
     },
     AsyncSession: {"agent", "interactions", "heard", "forget_window"},
     AsyncFiles: {"check_text", "check_new"},
