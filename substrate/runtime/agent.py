@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 from uuid import UUID
 
 from projections.answer import Answer, Header, HotLine, Neighbour, Recalled
@@ -36,7 +36,7 @@ from substrate.world.hindsight import Moment
 from substrate.world.ids import new_id
 from substrate.world.importing import ImportOutcome, ImportWork
 from substrate.world.item import Context, Draft
-from substrate.world.memories import NewMemory
+from substrate.world.memories import Fields, NewMemory
 from substrate.world.model import Memory, Position, Source
 from substrate.world.plain import Plain
 from substrate.world.principal import Engine, Receipt, ScopeRef, checked
@@ -123,7 +123,9 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
     # -------------------------------------------------------------- writing
 
     @watched("remember")
-    def remember(self, content: str, *, visible: bool = False, timeout: float = PATIENCE, **fields: Any) -> Receipt:
+    def remember(
+        self, content: str, *, visible: bool = False, timeout: float = PATIENCE, **fields: Unpack[Fields]
+    ) -> Receipt:
         """Learn something, as `Agent.remember`. With `visible`, return once it can be recalled here.
 
         Raises `NotCaughtUp` if that takes longer than `timeout` seconds; the memory is durable all the same.
@@ -136,6 +138,7 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
     def remember_many(
         self, memories: Iterable[NewMemory], *, import_id: UUID | None = None
     ) -> list[Receipt | SubstrateError]:
+        """Learn many things, as `Agent.remember_many`: one answer each, in order, a receipt or the error it met."""
         answers = super().remember_many(memories, import_id=import_id)
         self._wrote(answers)
         return answers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypedDict, cast
 from uuid import UUID
 
 from pydantic import Field
@@ -54,6 +54,28 @@ class NewMemory(Given):
     evidence: Evidence | None = None
     event_id: UUID | None = None
     occurred_at: datetime | None = Field(None, description="when it was learned, if not now")
+
+
+class Fields(TypedDict, total=False):
+    """What can be said of a new memory besides its content: the keywords of `remember`."""
+
+    scope: ScopeRef
+    kind: Kind
+    key: str | None
+    title: str | None
+    description: str | None
+    tags: Iterable[str]
+    concept_tags: Iterable[str]
+    category: Category
+    tier: Tier
+    confidence: float | None
+    valid_from: datetime | None
+    valid_to: datetime | None
+    point_in_time: datetime | None
+    expires_at: datetime | None
+    evidence: Evidence | None
+    event_id: UUID | None
+    occurred_at: datetime | None
 
 
 class Remembering(Drafting):
@@ -186,6 +208,7 @@ class Remembering(Drafting):
 
     def supersede(
         self,
+        /,
         memory: UUID | str,
         content: str,
         *,

@@ -51,7 +51,7 @@ class AsyncSubstrateStore(AsyncBatchedBaseStore):
         """A store in a runtime of its own, which is closed at the end; `runtime` goes to `Runtime.open`."""
         async with (
             AsyncRuntime.opening(**runtime) as opened,
-            cls(await opened.agent(token), scope=scope, index=index, ttl=ttl) as store,
+            cls((await opened.agent(token)).sync, scope=scope, index=index, ttl=ttl) as store,
         ):
             yield store
 
