@@ -117,7 +117,8 @@ class HouseIndexes:
 
     def _manifest(self) -> Manifest:
         """That of the folder. Whom it is for, and what makes its vectors, may have been lost with a damaged one."""
-        for who in self._serves:
+        # A copy: others come in meanwhile, where a process serves many.
+        for who in tuple(self._serves):
             self.folder.host(who)
         manifest = self.folder.manifest()
         if manifest.embedder is None and self._embedder_name is not None:

@@ -8,6 +8,7 @@
 
 | World, Agent, Operator          | open it, act as an agent, run the system |
 | Runtime, HostedAgent            | host agents, and recall from local indexes |
+| AsyncRuntime, AsyncAgent        | the same for asyncio |
 | Toolbox                         | tools for a model that acts as an agent |
 | NewMemory, Evidence, Source     | what one hands in |
 | Memory, Scope, Receipt, …       | what one gets back |
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from substrate.doors.tools.toolbox import Toolbox
     from substrate.errors import SubstrateError
     from substrate.runtime.agent import HostedAgent
+    from substrate.runtime.asynchronous import AsyncRuntime
+    from substrate.runtime.awaiting.agent import AsyncAgent
     from substrate.runtime.runtime import Runtime
     from substrate.settings import Settings
     from substrate.world.events import Event
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "AsyncAgent",
+    "AsyncRuntime",
     "Event",
     "Evidence",
     "HostedAgent",
@@ -62,6 +67,8 @@ __all__ = [
 
 _HOME = {
     "Agent": "substrate.world.world",
+    "AsyncAgent": "substrate.runtime.awaiting.agent",
+    "AsyncRuntime": "substrate.runtime.asynchronous",
     "Event": "substrate.world.events",
     "Evidence": "substrate.world.model",
     "HostedAgent": "substrate.runtime.agent",

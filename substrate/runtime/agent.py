@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 from uuid import UUID
 
 from projections.answer import Answer, Header, HotLine, Neighbour, Recalled
+from projections.embedding.providers import Embedder
 from projections.filters import Filters
 from projections.ranking import Mode
 from projections.recall import Asked, Recaller
@@ -35,12 +36,12 @@ from substrate.world.hindsight import Moment
 from substrate.world.ids import new_id
 from substrate.world.importing import ImportOutcome, ImportWork
 from substrate.world.item import Context, Draft
-from substrate.world.memories import NewMemory
-from substrate.world.model import Position, Source
+from substrate.world.memories import Fields, NewMemory
+from substrate.world.model import Memory, Position, Source
 from substrate.world.plain import Plain
 from substrate.world.principal import Engine, Receipt, ScopeRef, checked
 from substrate.world.provenance import Change, Why
-from substrate.world.replica import Signal, to_micros
+from substrate.world.replica import Replica, Signal, to_micros
 from substrate.world.world import Agent
 
 if TYPE_CHECKING:
@@ -96,6 +97,15 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
         return Whereabouts(self._runtime.name, str(self.house), self._context.session, self._context.run)
 
     @property
+    def embedder(self) -> Embedder | None:
+        """What makes this house's vectors here, if anything does."""
+        return self._resident.indexes.embedder
+
+    def replica(self) -> Replica:
+        """The house as this credential alone sees it."""
+        return Replica(self._engine.database, self.house, [self._credential])
+
+    @property
     def _resident(self) -> Resident:
         return self._runtime.resident(self.house)
 
@@ -113,7 +123,9 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
     # -------------------------------------------------------------- writing
 
     @watched("remember")
-    def remember(self, content: str, *, visible: bool = False, timeout: float = PATIENCE, **fields: Any) -> Receipt:
+    def remember(
+        self, content: str, *, visible: bool = False, timeout: float = PATIENCE, **fields: Unpack[Fields]
+    ) -> Receipt:
         """Learn something, as `Agent.remember`. With `visible`, return once it can be recalled here.
 
         Raises `NotCaughtUp` if that takes longer than `timeout` seconds; the memory is durable all the same.
@@ -126,12 +138,15 @@ class HostedAgent(Conversing, Observing, Checkpointing, Agent):
     def remember_many(
         self, memories: Iterable[NewMemory], *, import_id: UUID | None = None
     ) -> list[Receipt | SubstrateError]:
+        """Learn many things, as `Agent.remember_many`: one answer each, in order, a receipt or the error it met."""
         answers = super().remember_many(memories, import_id=import_id)
         self._wrote(answers)
         return answers
 
-    def _written(self, wanted: Sequence[Alteration]) -> dict[int, Receipt | SubstrateError]:
-        answers = super()._written(wanted)
+    def _written(
+        self, wanted: Sequence[Alteration], known: Sequence[Memory] = ()
+    ) -> dict[int, Receipt | SubstrateError]:
+        answers = super()._written(wanted, known)
         self._wrote(answers.values())
         return answers
 

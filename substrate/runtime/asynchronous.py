@@ -2,8 +2,8 @@
 
 async with AsyncRuntime.opening("desk") as desk:
     kate = await desk.agent(token)
-    await desk.call(kate.remember, "the cat is called Miez", visible=True)
-    answer = await desk.call(kate.recall, "what is the cat's name?", limit=3)
+    await kate.remember("the cat is called Miez", visible=True)
+    answer = await kate.recall("what is the cat's name?", limit=3)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from typing import Any, ParamSpec, TypeVar
 
 from substrate.errors import Unavailable
-from substrate.runtime.agent import HostedAgent
+from substrate.runtime.awaiting.agent import AsyncAgent
 from substrate.runtime.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -51,12 +51,12 @@ class AsyncRuntime:
         finally:
             await opened.close()
 
-    async def agent(self, token: str) -> HostedAgent:
-        """Come in with a token, as `Runtime.agent`. What the agent can do is done with `call`."""
-        return await self.call(self.runtime.agent, token)
+    async def agent(self, token: str) -> AsyncAgent:
+        """Come in with a token, as `Runtime.agent`. Raises `NotAuthenticated`."""
+        return AsyncAgent(self, await self.call(self.runtime.agent, token))
 
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call something that may take its time, and await what it returns or raises. The context goes with it."""
+        """Call anything else that may take its time, and await what it returns or raises. The context goes with it."""
         if self._closing is not None:
             raise Unavailable(f"the runtime {self.runtime.name} is closed; open another one")
         context = contextvars.copy_context()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from substrate.errors import StaleMemory, SubstrateError
@@ -10,6 +11,7 @@ from substrate.world import events as e
 from substrate.world.bulk import Bulk
 from substrate.world.events import Payload
 from substrate.world.item import Item
+from substrate.world.model import Memory
 from substrate.world.principal import Receipt, checked, evidence_fields
 from substrate.world.reading import Reading
 
@@ -35,13 +37,34 @@ class ChangingMany(Reading):
         payload = checked(e.MemoryForgotten, **evidence_fields(None, reason))
         return self._change_many([(one, payload) for one in memories])
 
-    def _change_many(self, wanted: Sequence[Alteration]) -> list[Receipt | SubstrateError]:
-        written = self._written(wanted)
+    def revise_many(self, revisions: Iterable[tuple[Memory, Mapping[str, Any]]]) -> list[Receipt | SubstrateError]:
+        """Change fields of memories that one has read, as `revise` does; what is wrong with one is its own answer."""
+        given = list(revisions)
+        refused: dict[int, SubstrateError] = {}
+        wanted: dict[int, Alteration] = {}
+        for number, (memory, changes) in enumerate(given):
+            try:
+                wanted[number] = memory.id, self._revision(changes)
+            except SubstrateError as error:
+                refused[number] = error
+        changed = self._change_many(list(wanted.values()), [memory for memory, _ in given])
+        answers = refused | dict(zip(wanted, changed, strict=True))
+        return [answers[number] for number in range(len(given))]
+
+    def _change_many(
+        self, wanted: Sequence[Alteration], known: Sequence[Memory] = ()
+    ) -> list[Receipt | SubstrateError]:
+        written = self._written(wanted, known)
         return [self._settled(written.get(number), one) for number, one in enumerate(wanted)]
 
-    def _written(self, wanted: Sequence[Alteration]) -> dict[int, Receipt | SubstrateError]:
-        """By number, the answers to those that could be written together: of two that change one memory, the first."""
-        states = {one.id: one for one in self.get_many(memory for memory, _ in wanted)}
+    def _written(
+        self, wanted: Sequence[Alteration], known: Sequence[Memory] = ()
+    ) -> dict[int, Receipt | SubstrateError]:
+        """By number, the answers to those that could be written together: of two that change one memory, the first.
+
+        What is `known` of them is not read again.
+        """
+        states = {one.id: one for one in known or self.get_many(memory for memory, _ in wanted)}
         with Bulk(self._engine.writer) as bulk:
             for number, (memory, payload) in enumerate(wanted):
                 state = states.pop(memory, None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypedDict, cast
 from uuid import UUID
 
 from pydantic import Field
@@ -54,6 +54,28 @@ class NewMemory(Given):
     evidence: Evidence | None = None
     event_id: UUID | None = None
     occurred_at: datetime | None = Field(None, description="when it was learned, if not now")
+
+
+class Fields(TypedDict, total=False):
+    """What can be said of a new memory besides its content: the keywords of `remember`."""
+
+    scope: ScopeRef
+    kind: Kind
+    key: str | None
+    title: str | None
+    description: str | None
+    tags: Iterable[str]
+    concept_tags: Iterable[str]
+    category: Category
+    tier: Tier
+    confidence: float | None
+    valid_from: datetime | None
+    valid_to: datetime | None
+    point_in_time: datetime | None
+    expires_at: datetime | None
+    evidence: Evidence | None
+    event_id: UUID | None
+    occurred_at: datetime | None
 
 
 class Remembering(Drafting):
@@ -159,13 +181,17 @@ class Remembering(Drafting):
             "tags": tags if tags is UNSET else tags_of(tags),
             "concept_tags": concept_tags if concept_tags is UNSET else tags_of(concept_tags, "concept_tags"),
         }  # fmt: skip
-        changes = {name: value for name, value in given.items() if value is not UNSET}
+        payload = self._revision({name: value for name, value in given.items() if value is not UNSET}, evidence, reason)
+        return self._change(memory, payload, evidence, expected_version=expected_version, event_id=event_id)
+
+    def _revision(
+        self, changes: Mapping[str, Any], evidence: Evidence | None = None, reason: str | None = None
+    ) -> e.MemoryRevised:
         if not changes:
             raise InvalidInput("nothing to revise; give at least one field")
         if "content" in changes:
             self._check_content(changes["content"])
-        payload = checked(e.MemoryRevised, **changes, **evidence_fields(evidence, reason))
-        return self._change(memory, payload, evidence, expected_version=expected_version, event_id=event_id)
+        return checked(e.MemoryRevised, **changes, **evidence_fields(evidence, reason))
 
     def reinforce(
         self,
@@ -182,6 +208,7 @@ class Remembering(Drafting):
 
     def supersede(
         self,
+        /,
         memory: UUID | str,
         content: str,
         *,

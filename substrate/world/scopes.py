@@ -90,7 +90,7 @@ class Governing(Principal):
         self._engine.writer.govern(drafts)
         return [one.model_copy(update={"status": "removed"}) for one in below]
 
-    def configure(self, scope: ScopeRef, **settings: Any) -> Scope:
+    def configure(self, /, scope: ScopeRef, **settings: Any) -> Scope:
         """Change settings: `members` (as "rw"), `memories_max`, `writes_per_minute`, `legal_hold`, `retention_days`, …"""
         current = self.scope(scope)
         if isinstance(settings.get("members"), str):

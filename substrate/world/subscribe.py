@@ -24,6 +24,10 @@ SHORTEST, LONGEST = 0.005, 0.5
 FRESH = 0.05
 
 
+#: An event, or the seconds after which to look for the next.
+Look = Event | float
+
+
 class StreamPage(NamedTuple):
     """A stretch of the stream. Read on after `through`, which moves even where nothing was visible."""
 
@@ -78,15 +82,25 @@ class Subscribing(Principal):
         longer the quieter it is. Ends when `stop` is set, or, without `follow`, at the end of the stream.
         Raises `StreamFault` when the log is no longer the one that was read.
         """
+        return waited(self.looks(after, hash_after=hash_after, poll=poll, follow=follow), stop)
+
+    def looks(
+        self,
+        after: Position | int = 0,
+        *,
+        hash_after: bytes | None = None,
+        poll: tuple[float, float] = (SHORTEST, LONGEST),
+        follow: bool = True,
+    ) -> Iterator[Look]:
+        """What `subscribe` is made of, for who waits in another way: events, and in between the seconds to wait."""
         seq, seen, pause = self._seq(after), hash_after, poll[0]
-        stop = stop or threading.Event()
-        while not stop.is_set():
+        while True:
             page, read_at, before = self.read_stream(seq, hash_after=seen), time.monotonic(), seq
             for event in page.events:
                 yield event
                 seq, seen = event.seq, event.hash
                 # A page is read at once and consumed at leisure; what was revoked since must not be handed out.
-                if stop.is_set() or time.monotonic() - read_at > FRESH:
+                if time.monotonic() - read_at > FRESH:
                     break
             else:
                 seq, seen = page.through, page.hash
@@ -95,7 +109,7 @@ class Subscribing(Principal):
             if not follow:
                 return
             pause = poll[0] if seq > before else min(pause * 1.5, poll[1])
-            stop.wait(pause)
+            yield pause
 
     def _seq(self, place: Position | int) -> int:
         if isinstance(place, Position):
@@ -105,6 +119,19 @@ class Subscribing(Principal):
         if place < 0:
             raise InvalidInput(f"{place} is not a position; the stream begins after 0")
         return place
+
+
+def waited(looks: Iterator[Look], stop: threading.Event | None) -> Iterator[Event]:
+    """The events alone: waits where it is to be waited, and ends when `stop` is set."""
+    stop = stop or threading.Event()
+    while not stop.is_set():
+        look = next(looks, None)
+        if look is None:
+            return
+        if isinstance(look, Event):
+            yield look
+        else:
+            stop.wait(look)
 
 
 #: Mark and events in one statement, hence one snapshot: what lies between `after` and the head is all there.

@@ -13,7 +13,6 @@ from substrate.settings import Settings
 from substrate.world import events as e
 from substrate.world import migrate
 from substrate.world.append import Writer
-from substrate.world.changing import ChangingMany
 from substrate.world.commit import GroupCommit
 from substrate.world.credential import Credential, Token
 from substrate.world.database import Database
@@ -22,6 +21,7 @@ from substrate.world.hindsight import Hindsight
 from substrate.world.ids import new_id
 from substrate.world.importing import Importing
 from substrate.world.item import Context
+from substrate.world.keyed import Keyed
 from substrate.world.model import Evidence, Scope
 from substrate.world.operator import Operator
 from substrate.world.permission import KnownRights
@@ -38,13 +38,14 @@ from substrate.world.verify import Progress, Verifying
 
 
 class Agent(
-    Restoring, Hindsight, Promoting, Importing, ChangingMany, Governing, Erasing, Reminding, Verifying, Subscribing, Exporting
+    Restoring, Hindsight, Promoting, Importing, Keyed, Governing, Erasing, Reminding, Verifying, Subscribing, Exporting
 ):  # fmt: skip
     """An agent, human or bot, with its credential: everything it may do, and nothing else.
 
     | to learn and to change | `remember`, `remember_many`, `revise`, `reinforce`, `supersede`, `forget`, `restore`, `set_tier` |
     | to relate              | `link`, `unlink`, `links` |
-    | to do so to many       | `link_many`, `unlink_many`, `forget_many` |
+    | to do so to many       | `revise_many`, `link_many`, `unlink_many`, `forget_many` |
+    | to keep under keys     | `keep_many`, `list_keyed`, `stamp_keyed`, `key_heads` |
     | to read                | `get`, `get_many`, `get_by_key`, `get_by_keys`, `links_of`, `list`, `rights` |
     | to ask how it came     | `why`, `history` |
     | to look back           | `as_of`, `list_as_of`, `rights_as_of`, `diff` |

@@ -42,14 +42,14 @@ def test_agents_remember_and_recall_at_once_and_the_loop_goes_on(
                     await asyncio.sleep(0)
 
             counting = asyncio.create_task(count())
-            receipts = await asyncio.gather(*(opened.call(kate.remember, f"kettle {n}") for n in range(30)))
+            receipts = await asyncio.gather(*(kate.remember(f"kettle {n}") for n in range(30)))
             last = max(receipt.position for receipt in receipts)
-            answer = await opened.call(kate.recall, "kettle", limit=30, at_least=last)
+            answer = await kate.recall("kettle", limit=30, at_least=last)
             assert len(answer) == 30
             assert turns > 30, "the loop had its turns meanwhile"
             counting.cancel()
             with pytest.raises(InvalidInput):
-                await opened.call(kate.recall, "kettle", limit=0)
+                await kate.recall("kettle", limit=0)
             with pytest.raises(NotAuthenticated):
                 await opened.agent("sub_nonsense")
 
@@ -63,9 +63,9 @@ def test_it_leaves_no_thread_behind(database: DatabaseUrls, house: House, tmp_pa
     async def main() -> None:
         async with desk(database, tmp_path) as opened:
             kate = await opened.agent(token)
-            await asyncio.gather(*(opened.call(kate.remember, f"kettle {n}") for n in range(10)))
+            await asyncio.gather(*(kate.remember(f"kettle {n}") for n in range(10)))
         with pytest.raises(Unavailable, match="closed"):
-            await opened.call(kate.recall, "kettle")
+            await kate.recall("kettle")
         await opened.close()
 
     asyncio.run(main())

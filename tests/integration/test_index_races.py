@@ -324,3 +324,11 @@ def test_an_index_that_another_builds_while_one_looks_for_it_is_no_error(setting
     with after(HouseIndexes, "_notice_missing", setting.second.rebuild):
         setting.first.step()
     assert not setting.unlike_rebuilt()
+
+
+def test_somebody_who_comes_in_while_the_stream_is_looked_at_is_no_harm(setting: Setting) -> None:
+    current(setting.first)
+    leo = setting.house.leo._credential
+    with after(Folder, "host", lambda: setting.first.host(leo)):
+        setting.first.step()
+    assert leo in setting.first.folder.manifest().credentials(setting.house.owner.house)

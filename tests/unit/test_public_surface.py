@@ -10,9 +10,9 @@ import pytest
 import substrate
 
 SURFACE = [
-    "Agent", "Event", "Evidence", "HostedAgent", "Link", "Memory", "NewMemory", "Operator", "Position", "Proposal",
-    "Receipt", "Rights", "Runtime", "Scope", "Seal", "Settings", "Source", "SubstrateError", "Toolbox", "World",
-    "errors",
+    "Agent", "AsyncAgent", "AsyncRuntime", "Event", "Evidence", "HostedAgent", "Link", "Memory", "NewMemory", "Operator",
+    "Position", "Proposal", "Receipt", "Rights", "Runtime", "Scope", "Seal", "Settings", "Source", "SubstrateError",
+    "Toolbox", "World", "errors",
 ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from uuid import UUID, uuid5
 from substrate.errors import DuplicateKey, IdempotencyConflict, NotFound, SubstrateError, WrongState
 from substrate.world.ids import derived_id
 from substrate.world.interactions import MOST, Span, Turn
-from substrate.world.model import Evidence, Source
+from substrate.world.model import Evidence, Kind, Source
 
 if TYPE_CHECKING:
     from substrate.runtime.agent import HostedAgent
@@ -109,7 +109,7 @@ class _Archivist:
             return self._remember(event, digest, key=None, kind="summary", title=title, sources=sources)
 
     def _remember(
-        self, event: UUID, content: str, *, key: str | None, kind: str, title: str, sources: tuple[Source, ...] = ()
+        self, event: UUID, content: str, *, key: str | None, kind: Kind, title: str, sources: tuple[Source, ...] = ()
     ) -> UUID:
         evidence = Evidence(method="extracted", session=self._session, derived_from=sources)
         try:

@@ -168,7 +168,7 @@ class Session:
         """The session as it is stored: how many turns, when it was last used, what was offered and archived."""
         return self.interactions.get(self.scope, self.id)
 
-    def context(self, query: str | None = None, **how: Any) -> Assembled:
+    def context(self, /, query: str | None = None, **how: Any) -> Assembled:
         """What to give a model: see `HostedAgent.context`. Without a query, that of the last turn of the user."""
         return self.agent.context(query, session=self, **how)
 

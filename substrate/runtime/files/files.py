@@ -81,6 +81,7 @@ class Files:
         return File(checked_path(path), memory.content or "", memory.version, memory.id)
 
     def exists(self, path: str) -> bool:
+        """Whether there is a file of this path that one may read."""
         self._records.rights()
         return self._records.get(checked_path(path)) is not None
 

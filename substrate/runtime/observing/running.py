@@ -79,6 +79,10 @@ class RunUnderWay:
         return self._run.session
 
     @property
+    def finished(self) -> bool:
+        return self._finished
+
+    @property
     def traceparent(self) -> str:
         """The W3C trace context, for a request that is sent on behalf of this run: its trace id is the run's id."""
         return tracing.traceparent(str(self.id))
@@ -106,7 +110,7 @@ class RunUnderWay:
         self._tell("failure", text, said)
         self._log.flush()
 
-    def finish(self, status: RunStatus = "ok", **data: Any) -> None:
+    def finish(self, /, status: RunStatus = "ok", **data: Any) -> None:
         """The run is over. Written at once, with all that waits. Finishing again is no error, and changes nothing."""
         if status not in ("ok", "failed", "cancelled"):
             raise InvalidInput(f"status: a run ends as ok, failed or cancelled, not as {str(status)[:40]!r}")

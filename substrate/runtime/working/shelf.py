@@ -114,6 +114,7 @@ class Shelf:
         return default if value is None else json.loads(value)
 
     def drop(self, name: str) -> None:
+        """Keep it no longer; no error where it is not there."""
         self._change("DELETE FROM kept WHERE owner = ? AND name = ?", _name(name))
 
     # -------------------------------------------------------------- recent turns
@@ -183,6 +184,7 @@ class Shelf:
         return None if opened is None else SecretStr(opened)
 
     def drop_token(self, name: str) -> None:
+        """Keep it no longer; no error where it is not there."""
         self._change("DELETE FROM tokens WHERE owner = ? AND name = ?", _name(name))
         self._file.scrub()
 

@@ -1,0 +1,1 @@
+"""Doors for programs written for other frameworks: each is an extra, and imported by nobody else."""
