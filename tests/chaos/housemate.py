@@ -18,6 +18,7 @@ from substrate.runtime.agent import HostedAgent
 from substrate.runtime.runtime import Runtime
 from substrate.settings import Settings
 from substrate.world.ids import new_id
+from substrate.world.principal import ScopeRef
 from tests.chaos.journal import Intention, Journal, Promise, Refusal, Sighting, path_of, read, unanswered
 
 #: The words that a memory begins with: whether it is for the house, or for nobody else.
@@ -103,7 +104,7 @@ class Housemate:
 
     def _settle(self, intention: Intention) -> None:
         assert intention.content is not None
-        scope = "house" if intention.content.startswith(SHARED) else "own"
+        scope: ScopeRef = "house" if intention.content.startswith(SHARED) else "own"
         try:
             receipt = self._agent.remember(intention.content, scope=scope, event_id=intention.event)
         except SubstrateError as error:

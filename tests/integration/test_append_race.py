@@ -112,7 +112,7 @@ def test_of_a_batch_each_gets_its_own_answer(pair: Pair) -> None:
 class Late(Agent):
     """Is overtaken between two of its steps: the other one writes right before the state is read."""
 
-    overtaking: Call | None = None
+    overtaking: Callable[[Agent], None] | None = None
 
     def _current(self, memory: UUID | str) -> Memory:
         overtaking, self.overtaking = self.overtaking, None
@@ -127,7 +127,7 @@ def test_one_that_reads_what_the_same_event_made_is_not_refused_for_it(pair: Pai
     pair.first.revise(memory, title="so that it is at its second version")
     done: list[Receipt] = []
     late = Late(pair.second._engine, pair.second._credential, pair.second._context)
-    late.overtaking = lambda _: done.append(REPEATED[name](pair.first, memory, event)) or done[-1]
+    late.overtaking = lambda _: done.append(REPEATED[name](pair.first, memory, event))
     assert REPEATED[name](late, memory, event) == done[0]._replace(repeated=True)
 
 

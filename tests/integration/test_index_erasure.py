@@ -20,6 +20,7 @@ from substrate.errors import Denied, NotFound
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.runtime import Runtime
 from substrate.world.model import Evidence
+from substrate.world.principal import ScopeRef
 from tests.hosts import bytes_under, hosted, runtime
 from tests.lives import Killed
 from tests.residents import House
@@ -34,7 +35,7 @@ PLACES = {
 STEMS = [word[:9].encode() for word in PLACES.values()]
 
 
-def learn(agent: HostedAgent, scope: str | UUID = "own") -> UUID:
+def learn(agent: HostedAgent, scope: ScopeRef = "own") -> UUID:
     """A memory with a rare word everywhere, beside others that stay."""
     for number in range(30):
         agent.remember(f"an ordinary thing, number {number}", scope=scope, title="Ordinary", tags=["plain"])
