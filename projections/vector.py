@@ -6,7 +6,9 @@ are stored normalised; then the order by L2 distance, which vec0 does fast, is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -101,16 +103,14 @@ class Vector(Projection):
     ) -> None:
         """As `load`, and at once with the vectors that `stored` has; only the others are left pending."""
         wanting = [row for low, high in bounds for row in rows(db, _LOADING, (low, high))]
-        for at in range(0, len(wanting), LOADED):
-            page = wanting[at : at + LOADED]
-            vectors = stored([Pending._make(row[:3]) for row in page])
-            missing = [row[:3] for row in page if row[1] not in vectors]
-            db.executemany("INSERT INTO pending VALUES (?, ?, ?)", missing)
-            ready = [row for row in page if row[1] in vectors]
-            vector_chunks.insert(db, [Placed(ident, place, vectors[uuid]) for ident, uuid, _, place in ready])
-            db.executemany(
-                "INSERT INTO present VALUES (?, ?, ?)", [(ident, version, place) for ident, _, version, place in ready]
-            )
+        pages = [wanting[at : at + LOADED] for at in range(0, len(wanting), LOADED)]
+        with ThreadPoolExecutor(1) as reader:
+            coming = [reader.submit(stored, _pending(page)) for page in pages[:1]]
+            for page, following in zip_longest(pages, pages[1:]):
+                vectors = coming.pop().result()
+                # The next ones are on their way while these are put in.
+                coming += [reader.submit(stored, _pending(following))] if following else []
+                _put(db, page, vectors)
 
     def purge(self, db: apsw.Connection, scope_number: int) -> None:
         low, high = scope_range(scope_number)
@@ -172,6 +172,21 @@ def wants_vector(d: Document) -> bool:
 def place_of(d: Document) -> int:
     """The partition of a memory: its scope, and whether it is past."""
     return d.scope_number << 1 | d.is_past
+
+
+def _pending(page: Sequence[tuple[int, bytes, int, int]]) -> list[Pending]:
+    return [Pending._make(row[:3]) for row in page]
+
+
+def _put(db: apsw.Connection, page: Sequence[tuple[int, bytes, int, int]], vectors: Mapping[bytes, bytes]) -> None:
+    """Put in what has a vector, and note what has none."""
+    missing = [row[:3] for row in page if row[1] not in vectors]
+    db.executemany("INSERT INTO pending VALUES (?, ?, ?)", missing)
+    ready = [row for row in page if row[1] in vectors]
+    vector_chunks.insert(db, [Placed(ident, place, vectors[uuid]) for ident, uuid, _, place in ready])
+    db.executemany(
+        "INSERT INTO present VALUES (?, ?, ?)", [(ident, version, place) for ident, _, version, place in ready]
+    )
 
 
 def _insert(db: apsw.Connection, ready: Sequence[tuple[int, int, int, bytes]]) -> None:

@@ -112,7 +112,7 @@ def test_of_a_batch_each_gets_its_own_answer(pair: Pair) -> None:
 class Late(Agent):
     """Is overtaken between two of its steps: the other one writes right before the state is read."""
 
-    overtaking: Callable[[Agent], None] | None = None
+    overtaking: Callable[[Agent], object] | None = None
 
     def _current(self, memory: UUID | str) -> Memory:
         overtaking, self.overtaking = self.overtaking, None

@@ -15,6 +15,7 @@ from substrate.doors.http.serving import serving
 from substrate.runtime.agent import HostedAgent
 from tests.conftest import FreshDatabase
 from tests.served import Served, newcomer, served
+from tests.signals import until
 
 
 def test_a_path_that_is_not_there_is_a_problem(server: Served) -> None:
@@ -93,6 +94,7 @@ def test_an_unexpected_error_says_nothing_of_its_cause(
         monkeypatch.setattr(HostedAgent, "get", fail)
         with caplog.at_level(logging.INFO):
             answer = kate.get(f"/v1/memories/{uuid4()}?as=secret-in-a-query")
+            until(lambda: " 500 " in _ours(caplog))  # a line is written when its answer is sent
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
     logged = _ours(caplog)
     assert "Miez" not in answer.text + logged
@@ -103,8 +105,8 @@ def test_an_unexpected_error_says_nothing_of_its_cause(
 def test_the_log_says_path_and_status_and_no_token(server: Served, caplog: pytest.LogCaptureFixture) -> None:
     with newcomer(server) as kate, caplog.at_level(logging.INFO):
         kate.get("/v1/memories", params={"key_prefix": "hush"})
+        until(lambda: "GET /v1/memories 200" in _ours(caplog))
         token = kate.headers["authorization"].removeprefix("Bearer ")
-    assert "GET /v1/memories 200" in _ours(caplog)
     assert "hush" not in _ours(caplog)
     assert token not in caplog.text
 
@@ -120,6 +122,12 @@ def test_a_name_that_is_not_this_machines_is_not_served(server: Served) -> None:
             assert kate.get("/v1/whoami", headers={"Host": host}).status_code in (400, 421), host
         for host in ("localhost", "localhost:1", "127.0.0.1:99", "[::1]:5"):
             assert kate.get("/v1/whoami", headers={"Host": host}).status_code == 200, host
+
+
+def test_behind_a_trusted_proxy_the_server_has_the_names_of_the_proxy(server: Served) -> None:
+    behind = server.runtime.settings.model_copy(update={"http_trusted_proxy": "127.0.0.1"})
+    with serving(server.runtime, behind) as url, server._replace(url=url).client(server.kate) as kate:
+        assert kate.get("/v1/whoami", headers={"Host": "memory.example"}).status_code == 200
 
 
 def test_no_header_says_what_serves(server: Served) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -47,16 +48,33 @@ def there(server: Served) -> dict[str, Any]:
         }
 
 
-schema = schemathesis.openapi.from_dict(document()).exclude(path=ENDLESS)
-# What it makes by trying each limit of each field takes minutes, and is one more form of what hypothesis makes.
-schema.config.phases.coverage.enabled = False
+def operations(*, every_limit: bool) -> schemathesis.BaseSchema:
+    """All operations. With `every_limit` each bound of each field is tried, and methods that no path has: thousands."""
+    found = schemathesis.openapi.from_dict(document()).exclude(path=ENDLESS)
+    found.config.phases.coverage.enabled = every_limit
+    return found
 
 
-@schema.parametrize()
-@settings(
-    max_examples=15, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)  # fmt: skip
+some, many = operations(every_limit=False), operations(every_limit=True)
+bounded = partial(settings, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+
+
+@some.parametrize()
+@bounded(max_examples=10)
 def test_no_answer_is_undocumented(case: schemathesis.Case[Any], server: Served, there: dict[str, Any]) -> None:
+    sent(case, server, there)
+
+
+@pytest.mark.long
+@many.parametrize()
+@bounded(max_examples=100)
+def test_no_answer_is_undocumented_however_long_one_asks(
+    case: schemathesis.Case[Any], server: Served, there: dict[str, Any]
+) -> None:
+    sent(case, server, there)
+
+
+def sent(case: schemathesis.Case[Any], server: Served, there: dict[str, Any]) -> None:
     names = {name: value for name, value in there.items() if name in case.path_parameters}
     # Never the house or the owner themselves, nor a room that the others need: that would end all of this.
     if case.operation.label == "DELETE /v1/scopes/{scope}":

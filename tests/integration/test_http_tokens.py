@@ -26,6 +26,7 @@ def test_without_a_good_token_nothing_is_answered_and_nothing_said(server: Serve
     for answer in answers:
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert ("invalid_token" in answer.headers["www-authenticate"]) is (sent is not None)
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["code"] == "not_authenticated"
 

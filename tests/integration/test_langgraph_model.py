@@ -93,10 +93,35 @@ def scored(found: Sequence[SearchItem]) -> dict[str, float]:
     return {f"{one.namespace} {one.key}": one.score for one in found if one.score is not None and "text" in one.value}
 
 
+class Forgetful(TwoStores):
+    """The same, with a store of ours that looks for what is wanted at the first item only."""
+
+    @initialize()
+    def open(self) -> None:
+        super().open()
+        ours, search = self.stores[0], self.stores[0].search
+
+        def narrowed(prefix: tuple[str, ...], /, **how: Any) -> list[SearchItem]:
+            few = [said(one) for one in search(prefix, limit=1)]
+            return [one for one in search(prefix, **how) if said(one) in few]
+
+        ours.search = narrowed  # type: ignore[method-assign]
+
+
 def test_both_stores_answer_the_same(shared_runtime: Runtime) -> None:
-    TwoStores.runtime = shared_runtime
+    walked(TwoStores, shared_runtime)
+
+
+def test_a_store_that_filters_after_a_limit_is_noticed(shared_runtime: Runtime) -> None:
+    """Null control."""
+    with pytest.raises(AssertionError):
+        walked(Forgetful, shared_runtime)
+
+
+def walked(machine: type[TwoStores], runtime: Runtime) -> None:
+    machine.runtime = runtime
     run_state_machine_as_test(
-        TwoStores,
+        machine,
         settings=settings(
             max_examples=40,
             stateful_step_count=20,

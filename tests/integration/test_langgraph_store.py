@@ -139,6 +139,8 @@ def test_a_value_may_hold_what_postgres_itself_cannot(store: SubstrateStore) -> 
 def test_a_name_that_is_too_long_is_refused(store: SubstrateStore) -> None:
     with pytest.raises(InvalidInput, match="300"):
         store.put(DOCS, "k" * 300, {"n": 1})
+    assert store.get(DOCS, "k" * 300) is None
+    store.delete(DOCS, "k" * 300)
 
 
 # ---------------------------------------------------------------- their time
@@ -155,6 +157,16 @@ def test_what_has_expired_is_not_there_at_once_and_swept_later(kate: HostedAgent
     assert store.list_namespaces() == [DOCS]
     assert (store.sweep_ttl(), store.sweep_ttl()) == (2, 0)
     assert [change.type for change in kate.history(ident)] == ["MemoryLearned", "MemoryForgotten"]
+
+
+def test_what_is_put_anew_while_others_are_swept_stays(kate: HostedAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SubstrateStore(kate)
+    store.put(DOCS, "one", {"n": 1}, ttl=0)
+    seen = kate.list_keyed("langgraph:", expired=True)
+    store.put(DOCS, "one", {"n": 2})
+    monkeypatch.setattr(kate, "list_keyed", lambda *_, **__: seen)
+    assert (len(seen), store.sweep_ttl()) == (1, 0)
+    assert store.get(DOCS, "one") is not None
 
 
 def test_a_program_can_choose_to_see_what_has_expired_until_it_is_swept(kate: HostedAgent) -> None:

@@ -42,7 +42,19 @@ NO_COMMAND = {
     "meter": "`metrics` shows all of them",
     "index": "`recall`, `hot`, `neighbours` and `manifest` read the indexes; others are for who wrote their projection",
     **dict.fromkeys(
-        ("forget_many", "get_by_keys", "get_many", "link_many", "links_of", "unlink_many"),
+        (
+            "forget_many",
+            "get_by_keys",
+            "get_many",
+            "keep_many",
+            "key_heads",
+            "link_many",
+            "links_of",
+            "list_keyed",
+            "revise_many",
+            "stamp_keyed",
+            "unlink_many",
+        ),
         "many at once, for doors; one by one there is a command",
     ),
     **dict.fromkeys(
@@ -50,7 +62,17 @@ NO_COMMAND = {
         "steps of what `bring` does",
     ),
     **dict.fromkeys(
-        ("context_of_events", "credential", "names_known", "note_given", "of", "reading", "whereabouts"),
+        (
+            "context_of_events",
+            "credential",
+            "embedder",
+            "names_known",
+            "note_given",
+            "of",
+            "reading",
+            "replica",
+            "whereabouts",
+        ),
         "for code that works on behalf of an agent",
     ),
 }

@@ -19,7 +19,7 @@ import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -67,7 +67,8 @@ class Said:
 
     pid: int
     since: str
-    version: str
+    #: Empty where it was not said: by an earlier version.
+    version: str = ""
     address: str | None = None
     ends: bool = False
 
@@ -197,7 +198,9 @@ class Background:
 
     def _said(self) -> Said | None:
         try:
-            return Said(**json.loads(self._file.read_text(encoding="utf-8")))
+            said = json.loads(self._file.read_text(encoding="utf-8"))
+            # A later version may say more.
+            return Said(**{one.name: said[one.name] for one in fields(Said) if one.name in said})
         except FileNotFoundError:
             return None
         except (ValueError, TypeError):

@@ -46,7 +46,7 @@ def create_app(runtime: Runtime, settings: Settings | None = None) -> FastAPI:
     # The last one added is the first to see a request.
     app.add_middleware(RateLimit, rate=Rate(chosen.http_rate))
     app.add_middleware(BodyLimit, most=chosen.http_max_body_bytes)
-    if is_loopback(chosen.http_host):
+    if is_loopback(chosen.http_host) and chosen.http_trusted_proxy is None:  # a proxy passes on the name that it has
         app.add_middleware(LocalNames, host=chosen.http_host)
     app.add_middleware(Access)
     return app

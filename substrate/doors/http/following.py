@@ -8,6 +8,7 @@ page is read with the reader's own token: what was revoked is refused with the n
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from substrate.doors.http.shapes import EventShown
 from substrate.errors import LimitExceeded, NotAuthenticated, NotFound, StreamFault, SubstrateError, Unavailable
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.runtime import Runtime
+from substrate.world.events import Event
 from substrate.world.subscribe import FRESH
 
 #: Readers at once; events of a page; seconds between two looks at the heads, and between two signs of life.
@@ -64,7 +66,7 @@ class Followers:
         seq = after
         while not self._closed.is_set():
             try:
-                page = await anyio.to_thread.run_sync(agent.read_stream, seq, PAGE, limiter=self._threads)
+                page = await anyio.to_thread.run_sync(_Page.read, agent, seq, limiter=self._threads)
             except Unavailable:
                 yield ": the stream cannot be read now\n\n"
                 await _within(RETRY, self._closed)
@@ -73,9 +75,9 @@ class Followers:
                 yield _ended(error)
                 return
             read_at = time.monotonic()
-            for event in page.events:
-                yield f"id: {event.seq}\nevent: {event.type}\ndata: {EventShown.of(event).model_dump_json()}\n\n"
-                seq = event.seq
+            for told in page.told:
+                yield told.text
+                seq = told.seq
                 # Sent at the pace of the reader; what was revoked meanwhile must not be handed out.
                 if time.monotonic() - read_at > FRESH:
                     break
@@ -110,6 +112,31 @@ class Followers:
             return 0  # the runtime is closing
 
 
+class _Told(NamedTuple):
+    """An event as it is sent."""
+
+    seq: int
+    text: str
+
+    @classmethod
+    def of(cls, event: Event) -> _Told:
+        data = EventShown.of(event).model_dump_json()
+        return cls(event.seq, f"id: {event.seq}\nevent: {event.type}\ndata: {data}\n\n")
+
+
+class _Page(NamedTuple):
+    """A page of the stream, ready to be sent: made in a thread, for the loop has others to serve."""
+
+    told: list[_Told]
+    through: int
+    head: int
+
+    @classmethod
+    def read(cls, agent: HostedAgent, after: int) -> _Page:
+        page = agent.read_stream(after, PAGE)
+        return cls([_Told.of(event) for event in page.events], page.through, page.head)
+
+
 class _News(NamedTuple):
     """What the readers of a house wait for: that its head is no longer this one."""
 
@@ -128,4 +155,4 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
 
 def _ended(error: SubstrateError) -> str:
     words = "the token is no longer good, or reaches nothing here" if not isinstance(error, StreamFault) else str(error)
-    return f'event: end\ndata: {{"code": "{error.code}", "detail": "{words}"}}\n\n'
+    return f"event: end\ndata: {json.dumps({'code': error.code, 'detail': words})}\n\n"

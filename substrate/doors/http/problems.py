@@ -15,6 +15,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from substrate import errors
@@ -100,14 +101,14 @@ def answer(
     return Response(content, status, dict(headers or {}), MEDIA_TYPE)
 
 
-def of(error: SubstrateError, *, conditional: bool = False) -> Response:
-    """An error of ours as a response; `conditional` says that the request had an `If-Match`."""
+def of(error: SubstrateError, asked: Headers) -> Response:
+    """An error of ours as a response to a request with these headers."""
     status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
-    if isinstance(error, errors.StaleMemory) and conditional:
+    if isinstance(error, errors.StaleMemory) and "if-match" in asked:
         status = 412
     if status == 500:
         return unexpected(error)
-    headers = _headers(status)
+    headers = _headers(status, asked)
     # What is away may be named by address and user in its message; its class says enough.
     detail = (type(error).__doc__ or "").splitlines()[0] if status == 503 else str(error)
     return answer(status, error.code, detail, headers=headers)
@@ -126,16 +127,18 @@ def handle(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
 
 
-def _headers(status: int) -> dict[str, str]:
+def _headers(status: int, asked: Headers) -> dict[str, str]:
     if status == 401:
-        return {"WWW-Authenticate": 'Bearer realm="substrate", error="invalid_token"'}
+        # RFC 6750: who sent no token is not told of an error.
+        error = ', error="invalid_token"' if "authorization" in asked else ""
+        return {"WWW-Authenticate": f'Bearer realm="substrate"{error}'}
     return {"Retry-After": str(RETRY_AFTER)} if status == 503 else {}
 
 
 async def _ours(request: Request, error: Exception) -> Response:
     if not isinstance(error, SubstrateError):
         raise error
-    return of(error, conditional="if-match" in request.headers)
+    return of(error, request.headers)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

@@ -27,9 +27,14 @@ class Name(NamedTuple):
     key: str
 
     @property
+    def text(self) -> str:
+        """The key of the memory, to look for."""
+        return f"{beginning(self.namespace)}.{self.key}"
+
+    @property
     def memory_key(self) -> str:
-        """The key of the memory. Raises `InvalidInput` for one that is too long, or cannot be stored."""
-        found = f"{beginning(self.namespace)}.{self.key}"
+        """The same, to keep. Raises `InvalidInput` for one that is too long."""
+        found = self.text
         if len(found) > LONGEST:
             raise InvalidInput(
                 f"key: namespace and key take {len(found)} characters together with their separators, and {LONGEST} can"

@@ -79,7 +79,7 @@ class Operations:
     # -------------------------------------------------------------- reading
 
     def _get(self, ops: Mapping[int, GetOp], results: list[Result]) -> None:
-        keys = {number: Name(tuple(op.namespace), op.key).memory_key for number, op in ops.items()}
+        keys = {number: Name(tuple(op.namespace), op.key).text for number, op in ops.items()}
         found = self._there(keys.values())
         for number, key in keys.items():
             results[number] = item.item_of(found[key]) if key in found else None
@@ -168,9 +168,9 @@ class Operations:
             index.keep(memories, vectors, there)
 
     def _delete(self, names: Sequence[Name]) -> None:
-        keys = [name.memory_key for name in names]
-        there = self._agent.get_by_keys(keys, scope=self._scope)
-        answers = self._agent.forget_many([one.id for one in there.values()], reason="deleted from the store")
+        there = self._agent.get_by_keys([name.text for name in names], scope=self._scope)
+        gone = [one.id for one in there.values()]
+        answers = self._agent.forget_many(gone, reason="deleted from the store") if gone else []
         # Who finds that somebody else has deleted it has what he wanted.
         _raise_first(answer for answer in answers if not isinstance(answer, Conflict))
 
@@ -183,9 +183,15 @@ class Operations:
 
     def sweep(self) -> int:
         """Forget what has expired; returns how many."""
-        expired = self._agent.list_keyed(ROOT, scope=self._scope, expired=True)
-        answers = self._agent.forget_many([one.id for one in expired], reason="its time was over") if expired else []
-        return sum(not isinstance(one, SubstrateError) for one in answers)
+        return sum(map(self._swept, self._agent.list_keyed(ROOT, scope=self._scope, expired=True)))
+
+    def _swept(self, memory: Memory) -> bool:
+        """Forget it as it was when it had expired; not what somebody has put or read since."""
+        try:
+            self._agent.forget(memory.id, reason="its time was over", expected_version=memory.version)
+        except (Conflict, Denied, NotFound):
+            return False
+        return True
 
     def _now(self) -> datetime:
         """Now, and later than ever before here: the latest put is the first of a listing, also within a batch."""

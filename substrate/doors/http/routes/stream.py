@@ -40,7 +40,9 @@ class EventStream(StreamingResponse):
     def __init__(self, followers: Followers, agent: HostedAgent, after: int) -> None:
         followers.join()
         self._followers = followers
-        super().__init__(followers.follow(agent, after), headers={"Cache-Control": "no-store"})
+        # The second tells a proxy of a common kind not to hold anything back.
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(followers.follow(agent, after), headers=headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
