@@ -101,7 +101,7 @@ PROBES: Mapping[str, Probe] = {
     "its past": lambda d, m: d.ask(d.agent.as_of, m.position, m.memory),
     "what was known then": lambda d, m: d.ask(d.agent.list_as_of, m.position),
     "a recall of then": lambda d, m: d.ask(d.agent.recall, m.word, as_of=m.position),
-    "a recall at their position": lambda d, m: d.ask(d.agent.recall, m.word, at_least=m.position),
+    "a recall at their position": lambda d, m: d.ask(d.agent.recall, m.word, at_least=m.position, timeout=0),
     "a recall of what they taught": _taught_by,
     "a recall by key": lambda d, m: d.ask(d.agent.recall, m.word, key=m.key),
     "a recall by tag": lambda d, m: d.ask(d.agent.recall, m.word, tags=[m.tag]),
