@@ -298,9 +298,9 @@ def _lacks(reader: Reader, view: View, asked: Asked, vector: bytes | None, repor
     """What the sources cannot give of the scopes that are asked; what they lack of others' is nobody's business."""
     needed = _needed(asked)
     found = [f"{name}: {reader.lacks[name]}" for name in needed if name in reader.lacks]
-    if "vector" in needed and vector is None:
+    if "vector" in needed and vector is None and asked.query:
         found.append("vectors: there is no embedder now, so the answer is by words alone")
-    elif "vector" in needed and "vector" not in reader.lacks:
+    elif vector is not None and "vector" in needed and "vector" not in reader.lacks:
         found += _asked_of("vector", report, lambda: _without_vector(view))
     for name in needed:
         if name in reader.attached:

@@ -44,6 +44,11 @@ def steps(events: Iterable[Event]) -> Iterator[Step]:
         yield Step(event, before, state)
 
 
+def begins_memory(event: Event) -> bool:
+    """Whether this is the first event of a memory. Scopes have a first event, too, and an id can be that of a scope."""
+    return event.version == 1 and event.type in MEMORY_EVENTS
+
+
 def folded(events: Iterable[Event]) -> Memory | None:
     """The memory after all of these events; None if they do not begin with its first."""
     state: Memory | None = None

@@ -19,6 +19,7 @@ from substrate.world.append import batches
 from substrate.world.drafting import check_validity
 from substrate.world.events import Event, Payload
 from substrate.world.evolve import evolve
+from substrate.world.folding import begins_memory
 from substrate.world.ids import derived_id
 from substrate.world.item import Context, Draft, Item
 from substrate.world.model import Memory, Position, Rights
@@ -120,7 +121,7 @@ class Importing(Retracting):
         """The events of those among these memories that are there for one to read, in order."""
         with self._looking_up() as connection:
             found = events_about(connection, memories)
-        return {memory: events for memory, events in found.items() if events[0].version == 1}
+        return {memory: events for memory, events in found.items() if begins_memory(events[0])}
 
     def check_imported(self, payload: Payload) -> None:
         """Raise what writing it would raise, as far as that is known before: `InvalidInput`, `ContentTooLarge`."""

@@ -13,7 +13,7 @@ from substrate.errors import InvalidInput, NotFound
 from substrate.world import events as e
 from substrate.world.database import Connection
 from substrate.world.events import Event
-from substrate.world.folding import FieldChange, differences, sources_of, steps
+from substrate.world.folding import FieldChange, begins_memory, differences, sources_of, steps
 from substrate.world.model import Evidence, Memory, Position, Source
 from substrate.world.principal import as_id
 from substrate.world.reading import EVENT_COLUMNS, Reading, event_of
@@ -88,8 +88,8 @@ class Provenance(Reading):
         with self._looking_up() as connection:
             events = events_about(connection, [ident]).get(ident, [])
             runs = self._ran(connection, events)
-        if not events or events[0].version != 1:
-            # Only events that speak of it, or none: the memory itself is not there, or not for us.
+        if not events or not begins_memory(events[0]):
+            # Only events that speak of it, or of something else, or none: the memory is not there, or not for us.
             raise NotFound("memory", ident)
         return _changes(events, runs)
 
@@ -163,7 +163,7 @@ def superseded_by(connection: Connection, memories: Iterable[UUID]) -> list[tupl
 def _look_up(connection: Connection, found: _Found, wanted: set[UUID]) -> set[UUID]:
     """Read one level of the tree; returns the ids of the next."""
     found.asked |= wanted
-    events = {ident: own for ident, own in events_about(connection, wanted).items() if own[0].version == 1}
+    events = {ident: own for ident, own in events_about(connection, wanted).items() if begins_memory(own[0])}
     found.events |= events
     for older, newer in superseded_by(connection, events):
         found.superseded.setdefault(newer, []).append(older)

@@ -17,6 +17,7 @@ from substrate.world.append import batches
 from substrate.world.compensation import Case, compensations
 from substrate.world.events import Event, Payload
 from substrate.world.evolve import MEMORY_EVENTS
+from substrate.world.folding import begins_memory
 from substrate.world.ids import derived_id, new_id
 from substrate.world.item import Item
 from substrate.world.model import Position
@@ -187,7 +188,7 @@ class Retracting(Provenance):
         """The events of each; an empty list for those one may not read, so that they are not asked for again."""
         with self._looking_up() as connection:
             found = events_about(connection, memories)
-        whole = {memory: own for memory, own in found.items() if own[0].version == 1}
+        whole = {memory: own for memory, own in found.items() if begins_memory(own[0])}
         return {memory: whole.get(memory, []) for memory in memories}
 
     def _made_of(self, memories: Iterable[UUID]) -> set[UUID]:

@@ -198,6 +198,7 @@ def test_the_same_key_with_another_payload_is_a_conflict(server: Served) -> None
         kate.post("/v1/memories", json={"content": "the cat is called Miez"}, headers=key)
         other = kate.post("/v1/memories", json={"content": "the dog is called Rex"}, headers=key)
         assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
+        assert other.json()["detail"].startswith("this Idempotency-Key was used before")
 
 
 def test_the_same_key_of_two_agents_is_two_events(server: Served) -> None:
@@ -248,6 +249,7 @@ def test_the_routes_of_mem0_answer_in_its_shapes(server: Served) -> None:
         assert [r["memory"] for r in found] == ["I like tea"]
         assert kate.put(f"/memories/{one['id']}", json={"text": "I like coffee"}).status_code == 200
         kate.delete(f"/memories/{one['id']}")
+        assert kate.get(f"/memories/{one['id']}").status_code == 404
         steps = kate.get(f"/memories/{one['id']}/history").json()
         assert [(s["event"], s["old_memory"], s["new_memory"]) for s in steps] == [
             ("ADD", None, "I like tea"),

@@ -98,6 +98,18 @@ def test_a_reminder_comes_into_the_inbox_and_is_read_there(server: Served) -> No
         assert kate.get("/v1/inbox").json()["deliveries"] == []
 
 
+def test_a_reminder_is_due_at_a_time_by_the_clock_that_is_said(server: Served) -> None:
+    with newcomer(server) as kate:
+        asked = [{"due": "2030-01-31T09:00:00Z"}, {"due": "2030-01-31T09:00", "zone": "Europe/Berlin"}]
+        first, second = (kate.post("/v1/reminders", json={"message": "the bins", **one}).json() for one in asked)
+        assert (first["due_at"], second["due_at"]) == ("2030-01-31T09:00:00Z", "2030-01-31T08:00:00Z")
+        moved = kate.put(f"/v1/reminders/{first['id']}/due", json={"due": "2030-02-01T10:00:00+01:00"})
+        assert moved.json()["due_at"] == "2030-02-01T09:00:00Z"
+        for bad in ("tomorrow", "2030-01-31T09:00"):
+            refused = kate.post("/v1/reminders", json={"message": "the bins", "due": bad})
+            assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+
+
 def test_a_reminder_can_be_moved_and_cancelled(server: Served) -> None:
     with newcomer(server) as kate:
         path = f"/v1/reminders/{kate.post('/v1/reminders', json={'message': 'later', 'due': '2h'}).json()['id']}"

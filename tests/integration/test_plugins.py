@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from projections.projection import plugins
+from substrate.configuration import read
 from substrate.doors.tools.backend import backend
 from substrate.doors.tools.toolbox import Toolbox
 from substrate.errors import Misconfigured
@@ -76,6 +77,15 @@ def test_the_page_shows_the_example_as_it_is() -> None:
     points = (EXAMPLE / "pyproject.toml").read_text(encoding="utf-8")
     assert f"```python\n{MODULE.read_text(encoding='utf-8')}```" in page
     assert f"```toml\n{points[points.index('[project.entry-points') : points.index('[tool.')].rstrip()}\n```" in page
+
+
+def test_the_settings_that_the_page_shows_can_be_used(tmp_path: Path) -> None:
+    page = (EXAMPLE.parent.parent / "docs" / "plugins.md").read_text(encoding="utf-8")
+    shown = tmp_path / "memory.yaml"
+    shown.write_text(page.partition("```yaml\n")[2].partition("```")[0], encoding="utf-8")
+    settings = read(shown).settings
+    assert (settings.embedder, settings.reranker, settings.tools_backend) == ("letters", "shortest", "notebook")
+    assert "counting" in settings.tools
 
 
 def test_a_projection_is_built_rebuilt_and_read_within_the_agents_rights(

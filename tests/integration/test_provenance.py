@@ -192,6 +192,18 @@ def test_before_the_first_event_there_is_nothing(house: House) -> None:
         house.kate.as_of(learned.position.seq - 1, learned.memory)
 
 
+def test_the_id_of_a_scope_is_that_of_no_memory(house: House) -> None:
+    """A scope has events under its id as a memory has; that one may read them makes it no memory."""
+    now = house.kate.remember("there is something").position
+    for scope in (house.kate.house, house.kate.id, house.leo.id):
+        for ask in (house.kate.history, house.kate.why, lambda one: house.kate.as_of(now, one)):
+            with pytest.raises(NotFound):
+                ask(scope)
+    sources = Evidence(method="inferred", derived_from=(Source(memory=house.kate.house, version=1),))
+    with pytest.raises(NotFound):
+        house.kate.remember("a house is no evidence", evidence=sources)
+
+
 def test_a_moment_must_make_sense(house: House) -> None:
     learned = house.kate.remember("v1")
     for bad in (datetime(2020, 1, 1), -1, True):  # noqa: DTZ001 - that is the point

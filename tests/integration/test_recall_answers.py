@@ -67,6 +67,13 @@ def test_a_memory_is_found_by_parts_of_words_addresses_and_scripts_without_space
     assert found(kate, query, mode="keyword") == [content]
 
 
+def test_an_answer_to_no_query_lacks_nothing(kate: HostedAgent) -> None:
+    """There is nothing to embed; that is no fault of the embedder."""
+    kate.remember("the cat is called Miez")
+    assert found(kate, "") == ["the cat is called Miez"]
+    assert not kate.recall("").lacking
+
+
 def test_what_a_pattern_would_match_is_not_matched(kate: HostedAgent) -> None:
     """The control of the above: `%` and `_` stand for themselves."""
     kate.remember("100 and a bit, surely")

@@ -7,12 +7,14 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
 from substrate.doors.cli import main
+from substrate.doors.cli.credentials import Credentials, Saved
 from substrate.doors.cli.program import NOUNS, app
 from substrate.world.model import CATEGORIES, KINDS, STATUSES, TIERS
 from tests.shell import PROGRAM
@@ -115,6 +117,16 @@ def test_a_shell_that_completes_is_offered_commands_and_options(typed: str, offe
     asked = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_SUBSTRATE_COMPLETE": "complete_bash"}
     done = subprocess.run(PROGRAM, check=True, capture_output=True, text=True, env={**os.environ, **asked})
     assert set(done.stdout.split()) == offered
+
+
+@pytest.mark.parametrize("typed", ["substrate recall --as k", "substrate use k"])
+def test_a_shell_that_completes_is_offered_the_credentials_that_are_saved(typed: str, tmp_path: Path) -> None:
+    for name in ("ana", "kate"):
+        Credentials(tmp_path).save(Saved(name, "an agent", "a house", "home", "sub_x"), use=False)
+    asked = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_SUBSTRATE_COMPLETE": "complete_bash"}
+    here = {**os.environ, **asked, "SUBSTRATE_HOME": str(tmp_path)}
+    done = subprocess.run(PROGRAM, check=True, capture_output=True, text=True, env=here)
+    assert done.stdout.split() == ["kate"]
 
 
 def test_the_help_loads_nothing_of_the_world() -> None:

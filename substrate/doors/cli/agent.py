@@ -9,9 +9,12 @@ import typer
 from substrate.doors.cli import options as o
 from substrate.doors.cli import output
 from substrate.doors.cli.command import Answer, command
+from substrate.doors.cli.completing import credential_names
 from substrate.doors.cli.credentials import Saved
 from substrate.doors.cli.here import Here
 from substrate.doors.cli.tree import WHO, agent, app
+
+SavedName = Annotated[str, typer.Argument(help="Name of a saved credential.", autocompletion=credential_names)]
 
 
 @command(app, panel=WHO, examples=["substrate whoami", "substrate whoami --as kate --json"])
@@ -30,7 +33,7 @@ def whoami(here: Here) -> Answer:
 
 
 @command(app, panel=WHO, examples=["substrate use kate"])
-def use(here: Here, name: Annotated[str, typer.Argument(help="Name of a saved credential.")]) -> Answer:
+def use(here: Here, name: SavedName) -> Answer:
     """Act with another saved credential from now on."""
     saved = here.credentials.use(name)
     return Answer({"current": _public(saved)}, f"{saved.name} of house {saved.house_name} acts from now on")
@@ -59,7 +62,7 @@ def login(
 
 
 @command(app, panel=WHO, examples=["substrate logout kate"])
-def logout(here: Here, name: Annotated[str, typer.Argument(help="Name of a saved credential.")]) -> Answer:
+def logout(here: Here, name: SavedName) -> Answer:
     """Remove a saved credential from this machine. Its token stays valid: to end that, revoke it first."""
     dropped = here.credentials.drop(name)
     return Answer({"dropped": _public(dropped)}, f"{dropped.name} is no longer saved here; its token is still valid")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from substrate.doors.cli.completing import credential_names
 from substrate.doors.cli.here import Here
 from substrate.doors.cli.output import ReaderLeft
 
@@ -38,6 +39,7 @@ COMMON: dict[str, Any] = {
                            rich_help_panel=EVERYWHERE)],
     "as_name": Annotated[
         str | None, typer.Option("--as", envvar="SUBSTRATE_AS", metavar="NAME", show_default=False,
+                                 autocompletion=credential_names,
                                  help="Act with the credential saved under this name.", rich_help_panel=EVERYWHERE)],
     "token_file": Annotated[
         Path | None, typer.Option("--token-file", envvar="SUBSTRATE_TOKEN_FILE", show_default=False,

@@ -129,7 +129,10 @@ def memories_shown(memories: list[Memory], names: Names) -> Any:
 
 
 def _says(memory: Memory) -> str:
-    return "(its text was erased)" if memory.content is None else output.brief(memory.title or memory.content)
+    if memory.content is None:
+        return "(its text was erased)"
+    # Brought in from a page, all under one heading have its title.
+    return output.brief(f"{memory.title}: {memory.content}" if memory.title else memory.content)
 
 
 def memory_shown(memory: Memory, names: Names) -> list[Any]:

@@ -61,7 +61,7 @@ class State:
     def _facts(self) -> dict[str, object]:
         facts: dict[str, object] = {"database": "given by SUBSTRATE_DATABASE_URL or database.url"}
         if (seen := self.database) is not None:
-            what = f"embedded PostgreSQL {seen.version or ''}, {seen.state}"
+            what = f"{' '.join(filter(None, ['embedded PostgreSQL', seen.version]))}, {seen.state}"
             facts = {"database": _of_process(what, seen.pid), "data": seen.data, "note": seen.note}
         if self.problem is not None:
             facts["problem"] = str(self.problem)

@@ -25,8 +25,8 @@ from substrate.settings import Settings
 ABOUT = """\
 What agents know, how they know it, and how to find it again.
 
-Every request but those for health carries a token, which says who asks and what they reach. What is not for you is not
-there: forbidden and absent give the same answer. Errors are `application/problem+json`.
+Every request but those for health and for this document carries a token, which says who asks and what they reach. What
+is not for you is not there: forbidden and absent give the same answer. Errors are `application/problem+json`.
 """
 #: What FastAPI would tell a collector holds queries and the texts of errors; `substrate.tracing` tells what may be told.
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}

@@ -109,9 +109,7 @@ def of(error: SubstrateError, asked: Headers) -> Response:
     if status == 500:
         return unexpected(error)
     headers = _headers(status, asked)
-    # What is away may be named by address and user in its message; its class says enough.
-    detail = (type(error).__doc__ or "").splitlines()[0] if status == 503 else str(error)
-    return answer(status, error.code, detail, headers=headers)
+    return answer(status, error.code, _detail(error, status, asked), headers=headers)
 
 
 def unexpected(error: BaseException) -> Response:
@@ -125,6 +123,16 @@ def handle(app: FastAPI) -> None:
     app.add_exception_handler(SubstrateError, _ours)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+
+
+def _detail(error: SubstrateError, status: int, asked: Headers) -> str:
+    if status == 503:
+        # What is away may be named by address and user in its message; its class says enough.
+        return (type(error).__doc__ or "").splitlines()[0]
+    if isinstance(error, errors.IdempotencyConflict) and "idempotency-key" in asked:
+        # Its message names the event, which is made of the key and which nobody who sent that has seen.
+        return "this Idempotency-Key was used before on this path, with another body; choose a new one"
+    return str(error)
 
 
 def _headers(status: int, asked: Headers) -> dict[str, str]:
@@ -160,6 +168,9 @@ async def _http(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
-    said = {404: "there is no such path", 405: "this path does not know this method; `Allow` lists those it does"}
+    said = {
+        404: "there is no such path; /openapi.json lists those there are",
+        405: "this path does not know this method; `Allow` lists those it does",
+    }
     detail = said.get(error.status_code, error.detail)
     return answer(error.status_code, code, detail, headers=error.headers)

@@ -177,8 +177,10 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         )[0]
         listener = socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
+        # Python puts the address into it once more.
+        reason = (error.strerror or str(error)).partition(" (while")[0]
         raise Unavailable(
-            f"cannot listen on {settings.http_host}:{settings.http_port}: {error.strerror};"
+            f"cannot listen on {settings.http_host}:{settings.http_port}: {reason};"
             " set SUBSTRATE_HTTP_PORT to another one, or to 0 for any"
         ) from None
     with listener:

@@ -30,7 +30,10 @@ def found(group: str, name: str, *, built_in: Iterable[str]) -> Any:
     points = entry_points(group=group)
     if name not in points.names:
         there = ", ".join([*built_in, *installed(group)])
-        raise Misconfigured(f"{group}: there is no {name!r}; there are {there}")
+        kind = group.removeprefix("substrate.")
+        raise Misconfigured(
+            f"{kind}: there is no {name!r}; there are {there}, and what packages register in the entry-point group {group}"
+        )
     try:
         return points[name].load()
     except Exception as error:

@@ -32,7 +32,7 @@ class Given(Arguments):
 
 def run(agent: HostedAgent, given: Given) -> Mapping[str, Any]:
     made = agent.remind(
-        given.message, None if given.due is None else _when(given.due, given.zone), plugin=given.plugin,
+        given.message, None if given.due is None else when(given.due, given.zone), plugin=given.plugin,
         recipient=given.recipient, every=given.every, rrule=given.rrule, zone=given.zone,
     )  # fmt: skip
     return said(
@@ -41,8 +41,8 @@ def run(agent: HostedAgent, given: Given) -> Mapping[str, Any]:
     )  # fmt: skip
 
 
-def _when(due: str, zone: str | None) -> When:
-    """A time with its zone, or a duration as it was written."""
+def when(due: str, zone: str | None = None) -> When:
+    """What `due` means: a time, by the clock of `zone` if it says none; or how long from now. Raises `InvalidInput`."""
     try:
         at = datetime.fromisoformat(due)
     except ValueError:

@@ -5,7 +5,7 @@
 | `user_id`, `agent_id`, `run_id` | labels, kept as tags, to filter by within what the token reaches; they choose no scope |
 | `messages` | a memory each, as it was said; nothing is inferred. Those of the system are left out |
 | `metadata` | tags too, `name:value`, where a value is a text, a number or a boolean |
-| `DELETE` | forgets; the history stays |
+| `DELETE` | forgets: it is found no more, by search or by id; the history stays |
 | `score` | not told |
 """
 
@@ -27,6 +27,7 @@ from substrate.doors.http.shapes import Shown
 from substrate.doors.tools import mem0 as tools
 from substrate.doors.tools.keeping import caught_up
 from substrate.doors.tools.mem0 import Filtered, Label, Named, Paged, Searched
+from substrate.errors import NotFound
 from substrate.world.model import Text
 from substrate.world.principal import checked
 from substrate.world.provenance import Change
@@ -140,8 +141,11 @@ def mem0_get_all(
 
 @mem0.get("/memories/{memory}", response_model=Item, response_model_exclude_none=True)
 def mem0_get(agent: Caller, memory: UUID) -> Mapping[str, Any]:
-    """One memory."""
-    return tools.get(agent, Named(memory_id=str(memory)))
+    """One memory. Of one that was deleted there is only its history."""
+    found = tools.get(agent, Named(memory_id=str(memory)))
+    if found["status"] != "active":
+        raise NotFound("memory", memory)
+    return found
 
 
 @mem0.put("/memories/{memory}", responses=documented(409))

@@ -14,12 +14,15 @@ from substrate.doors.http.bodies import Body, router
 from substrate.doors.http.idempotency import EventId
 from substrate.doors.http.problems import documented
 from substrate.doors.http.shapes import ScopeGiven, Shown
-from substrate.world.model import Ident, Text, Time
+from substrate.doors.tools.reminder import when
+from substrate.world.model import Ident, Text
 from substrate.world.reminders import PAGE, Delivered, Reminder, State
 
 reminders = router("reminders")
-#: A time with its zone, or how long from now.
-When = Annotated[Time | Text, Field(examples=["2h", "2027-01-31T09:00:00Z"])]
+When = Annotated[
+    Text,
+    Field(max_length=100, description="a time, or how long from now", examples=["2h", "2027-01-31T09:00:00Z"]),
+]
 Lasting = Annotated[Text, Field(max_length=100, examples=["10m"])]
 
 
@@ -75,8 +78,8 @@ class Marked(Shown):
 def remind(agent: Caller, body: ReminderGiven, event: EventId) -> Reminder:
     """Be reminded of something at a time, so long from now, or again and again."""
     return agent.remind(
-        body.message, body.due, plugin=body.plugin, recipient=body.recipient, session=body.session, every=body.every,
-        rrule=body.rrule, zone=body.zone, memory=body.memory, id=event,
+        body.message, None if body.due is None else when(body.due, body.zone), plugin=body.plugin, recipient=body.recipient,
+        session=body.session, every=body.every, rrule=body.rrule, zone=body.zone, memory=body.memory, id=event,
     )  # fmt: skip
 
 
@@ -108,7 +111,7 @@ def cancel_reminder(agent: Caller, reminder: UUID) -> Reminder:
 @reminders.put("/reminders/{reminder}/due", responses=documented(409))
 def reschedule(agent: Caller, reminder: UUID, body: Due) -> Reminder:
     """Another time for this occurrence; the rhythm of one that recurs stays as it is."""
-    return agent.reschedule(reminder, body.due)
+    return agent.reschedule(reminder, when(body.due))
 
 
 @reminders.post("/reminders/{reminder}/snooze", responses=documented(409))
