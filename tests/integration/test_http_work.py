@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+import pytest
+
+from substrate.doors.http.run_handles import RunHandles
+from substrate.errors import LimitExceeded
 from tests.served import Served, newcomer
 from tests.signals import until
 
@@ -83,6 +87,18 @@ def test_nobody_speaks_in_anothers_run(server: Served) -> None:
         with server.client(reader) as narrow:
             assert narrow.post(f"/v1/runs/{run}/events", json={"text": "hello"}).status_code in (403, 409)
         assert kate.post(f"/v1/runs/{run}/finish").status_code == 200
+
+
+def test_one_agent_does_not_take_the_runs_of_all(server: Served) -> None:
+    kate, leo = server.runtime.agent(server.kate), server.runtime.agent(server.leo)
+    handles = RunHandles(most_each=1)
+    first = handles.add(kate.run("one"))
+    with pytest.raises(LimitExceeded, match="of this agent"):
+        handles.add(kate.run("two"))
+    theirs = handles.add(leo.run("theirs"))
+    handles.drop(first.id)
+    for run in (first, theirs, handles.add(kate.run("three"))):
+        run.finish()
 
 
 def test_a_reminder_comes_into_the_inbox_and_is_read_there(server: Served) -> None:
