@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from substrate.doors.http.run_handles import RunHandles
 from substrate.errors import LimitExceeded
-from tests.served import Served, newcomer
+from tests.conftest import FreshDatabase
+from tests.served import Served, newcomer, served
 from tests.signals import until
 
 
@@ -143,10 +145,17 @@ def test_metrics_are_for_who_manages_the_house_and_of_that_house_alone(server: S
         assert found.headers["content-type"].startswith("text/plain")
         assert f'substrate_stream_head{{house="{server.house}"}}' in found.text
         assert str(other.house.id) not in found.text
+        assert "\nsubstrate_appends_total " not in found.text, "it counts what eve does, too"
         scrape = owner.post("/v1/tokens", json={"rights": "x"}).json()["token"]
     with server.client(scrape) as prometheus:
         assert prometheus.get("/metrics").status_code == 200
         assert prometheus.get("/v1/memories").json()["memories"] == []
+
+
+def test_a_server_of_one_house_tells_what_it_counts(fresh_database: FreshDatabase, tmp_path: Path) -> None:
+    with fresh_database() as urls, served(urls, tmp_path) as server, server.client(server.owner) as owner:
+        owner.post("/v1/memories", json={"content": "hello"})
+        assert "\nsubstrate_appends_total 1.0\n" in owner.get("/metrics").text
 
 
 def test_indexes_say_where_they_are_and_counts_only_to_who_manages(server: Served) -> None:
