@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple, cast
+from uuid import UUID
 
 from substrate.runtime.agent import HostedAgent
 from tests.conformance.door import Door, Marks, Probe, Refused, Trait, Way
@@ -52,8 +53,8 @@ class Reaction(NamedTuple):
     statements: list[str]
 
 
-def audit(way: type[Way], door: Door, owner: HostedAgent, nobody: HostedAgent) -> Findings:
-    """The door is another agent's; `nobody` is one who keeps nothing."""
+def audit(way: type[Way], door: Door, owner: HostedAgent, nobody: UUID) -> Findings:
+    """The door is another agent's. `nobody` is an agent who keeps nothing, or where none may be known, none at all."""
     theirs = private(owner)
     before = state(owner, theirs.marks)
     absent = nothing(theirs.marks, nobody)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from uuid import uuid4
 
 import pytest
 
@@ -40,8 +41,14 @@ def way(request: pytest.FixtureRequest, grounds: Premises) -> Way:
 
 @pytest.fixture(scope="session")
 def audited(home: Household) -> Findings:
-    """What kate learns at the door, of somebody who has told the house nothing."""
-    return audit(type(home.way), home.kate, home.another("rosa"), home.another("otto"))
+    """What kate learns at the door, of somebody who has told the house nothing. That there are others, all know."""
+    return audit(type(home.way), home.kate, home.another("rosa"), home.another("otto").id)
+
+
+@pytest.fixture(scope="session")
+def audited_from_outside(home: Household) -> Findings:
+    """What somebody of another house learns, who owns all there is there, and knows of nobody here."""
+    return audit(type(home.way), home.come_in(home.elsewhere()), home.another("rosa"), uuid4())
 
 
 @pytest.fixture(scope="session")

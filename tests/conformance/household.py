@@ -50,6 +50,10 @@ class Household:
         """One more, who has told the house nothing."""
         return self._runtime.agent(self.token(self.ana.create_agent(f"{name} {word()}").id))
 
+    def elsewhere(self) -> str:
+        """The token of one who owns another house."""
+        return self._runtime.world.found_house(f"next to {word()}", "zoe").token
+
     def token(self, agent: UUID, rights: str = "rwx") -> str:
         return self.ana.issue_token(agent, rights=rights)
 
@@ -108,12 +112,12 @@ def private(agent: HostedAgent) -> Private:
     return Private(marks, (*said.values(), *ids, key, tag, path, entity, session, namespace))
 
 
-def nothing(like: Marks, agent: HostedAgent) -> Marks:
-    """The same questions about what was never there, of an agent who keeps nothing: that there are agents all know."""
+def nothing(like: Marks, agent: UUID) -> Marks:
+    """The same questions about what was never there, and about this agent."""
     at, _ = json.loads(base64.urlsafe_b64decode(like.cursor))
     return Marks(
         memory=str(uuid4()), forgotten=str(uuid4()), key=word("key"), word=word("content"), tag=word("tag"),
-        agent=str(agent.id), path=f"notes/{word('path')}.md", session=word("session"), run=str(uuid4()),
+        agent=str(agent), path=f"notes/{word('path')}.md", session=word("session"), run=str(uuid4()),
         reminder=str(uuid4()), proposal=str(uuid4()), checkpoint=str(uuid4()), entity=word("entity"), namespace=word("namespace"),
         cursor=cursor(at, str(uuid4())), position=like.position,
     )  # fmt: skip

@@ -81,7 +81,7 @@ def house(grounds: Premises) -> Household:
 
 def faults(house: Household, kind: type[Leaky]) -> Findings:
     rosa = house.another("rosa")
-    return audit(PythonWay, kind(house.kate_herself, rosa), rosa, house.another("otto"))
+    return audit(PythonWay, kind(house.kate_herself, rosa), rosa, house.another("otto").id)
 
 
 @pytest.mark.parametrize(

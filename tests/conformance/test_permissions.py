@@ -24,9 +24,14 @@ def test_with_the_token_of_one_nothing_is_learned_of_another(audited: Findings) 
     assert audited.learned == []
 
 
+def test_from_another_house_nothing_is_learned_at_all(audited_from_outside: Findings) -> None:
+    assert audited_from_outside.learned == []
+
+
 @needs("here")
-def test_forbidden_and_absent_run_the_same_query(audited: Findings) -> None:
+def test_forbidden_and_absent_run_the_same_query(audited: Findings, audited_from_outside: Findings) -> None:
     assert audited.asked_otherwise == []
+    assert audited_from_outside.asked_otherwise == []
 
 
 @needs("here")

@@ -85,8 +85,7 @@ def _derived(door: PythonDoor, marks: Marks) -> object:
     return door.ask(door.agent.remember, "mine", evidence=Evidence(method="inferred", derived_from=(source,)))
 
 
-#: What a stranger could try, each with what they got hold of. Not a retraction: it counts, on purpose, the events of a source
-#: that it may not touch (DESIGN section 7).
+#: What a stranger could try, each with what they got hold of.
 PROBES: Mapping[str, Probe] = {
     "restore": lambda d, m: d.ask(d.agent.restore, m.forgotten),
     "reinforce": lambda d, m: d.ask(d.agent.reinforce, m.memory),
@@ -96,12 +95,13 @@ PROBES: Mapping[str, Probe] = {
     "erase": lambda d, m: d.ask(d.agent.erase, m.memory),
     "erase, as a trial": lambda d, m: d.ask(d.agent.erase, m.memory, dry_run=True),
     "erase a session": lambda d, m: d.ask(d.agent.erase_where, session=m.session, dry_run=True),
+    "retract a session": lambda d, m: d.ask(d.agent.retract, "session", m.session, dry_run=True),
     "hold": lambda d, m: d.ask(d.agent.hold, m.memory),
     "derive from it": _derived,
     "its past": lambda d, m: d.ask(d.agent.as_of, m.position, m.memory),
     "what was known then": lambda d, m: d.ask(d.agent.list_as_of, m.position),
     "a recall of then": lambda d, m: d.ask(d.agent.recall, m.word, as_of=m.position),
-    "a recall at their position": lambda d, m: d.ask(d.agent.recall, m.word, at_least=m.position),
+    "a recall at their position": lambda d, m: d.ask(d.agent.recall, m.word, at_least=m.position, timeout=0),
     "a recall of what they taught": _taught_by,
     "a recall by key": lambda d, m: d.ask(d.agent.recall, m.word, key=m.key),
     "a recall by tag": lambda d, m: d.ask(d.agent.recall, m.word, tags=[m.tag]),
