@@ -242,7 +242,12 @@ def test_a_step_asks_the_folder_for_nobody_whom_it_knows(
         kate = hosted(desk, house.kate)
         indexes = kate._resident.indexes
         host = indexes.folder.host
-        monkeypatch.setattr(indexes.folder, "host", lambda who: (asked.append(who), host(who)))
+
+        def told(who: Credential) -> None:
+            asked.append(who)
+            host(who)
+
+        monkeypatch.setattr(indexes.folder, "host", told)
         indexes.step()
         assert asked == []
         indexes.folder.unhost(kate.credential)
