@@ -117,10 +117,14 @@ class HouseIndexes:
 
     def _manifest(self) -> Manifest:
         """That of the folder. Whom it is for, and what makes its vectors, may have been lost with a damaged one."""
-        # A copy: others come in meanwhile, where a process serves many.
-        for who in tuple(self._serves):
-            self.folder.host(who)
         manifest = self.folder.manifest()
+        there = set(manifest.credentials(self.house))
+        # A copy: others come in meanwhile, where a process serves many.
+        lost = [who for who in tuple(self._serves) if who not in there]
+        for who in lost:
+            self.folder.host(who)
+        if lost:
+            manifest = self.folder.manifest()
         if manifest.embedder is None and self._embedder_name is not None:
             name = self._embedder_name
             return self.folder.change(lambda m: m if m.embedder else replace(m, embedder=name))

@@ -128,6 +128,10 @@ def test_behind_a_trusted_proxy_the_server_has_the_names_of_the_proxy(server: Se
     behind = server.runtime.settings.model_copy(update={"http_trusted_proxy": "127.0.0.1"})
     with serving(server.runtime, behind) as url, server._replace(url=url).client(server.kate) as kate:
         assert kate.get("/v1/whoami", headers={"Host": "memory.example"}).status_code == 200
+        # A message of MCP that says nothing gets as far as to be read.
+        named = {"Host": "memory.example", "Accept": "application/json, text/event-stream"}
+        assert kate.post("/mcp", json={}, headers=named).status_code == 400
+        assert kate.post("/mcp", json={}, headers={**named, "Origin": "https://evil.example"}).status_code == 403
 
 
 def test_no_header_says_what_serves(server: Served) -> None:

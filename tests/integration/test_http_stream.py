@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
 
 from substrate.doors.http.following import Followers
+from substrate.errors import LimitExceeded
 from tests.served import Served, newcomer
 
 
@@ -135,12 +137,24 @@ def test_there_are_only_so_many_readers(server: Served, monkeypatch: pytest.Monk
         assert kate.get("/v1/stream/events").status_code == 429
 
 
-def _full(followers: Followers) -> None:
+def _full(followers: Followers, agent: UUID) -> None:
     followers._most = 0
     try:
-        _join(followers)
+        _join(followers, agent)
     finally:
         followers._most = 1_000
 
 
 _join = Followers.join
+
+
+def test_one_agent_does_not_take_the_places_of_all_readers(server: Served) -> None:
+    kate, leo = uuid4(), uuid4()
+    followers = Followers(server.runtime, most_each=1)
+    followers.join(kate)
+    with pytest.raises(LimitExceeded, match="of this agent"):
+        followers.join(kate)
+    followers.join(leo)
+    followers.leave(kate)
+    followers.join(kate)
+    assert followers.count == 2

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from uuid import uuid4
 
-from tests.served import Served, newcomer
+import pytest
+
+from substrate.doors.http.run_handles import RunHandles
+from substrate.errors import LimitExceeded
+from tests.conftest import FreshDatabase
+from tests.served import Served, newcomer, served
 from tests.signals import until
 
 
@@ -85,6 +91,18 @@ def test_nobody_speaks_in_anothers_run(server: Served) -> None:
         assert kate.post(f"/v1/runs/{run}/finish").status_code == 200
 
 
+def test_one_agent_does_not_take_the_runs_of_all(server: Served) -> None:
+    kate, leo = server.runtime.agent(server.kate), server.runtime.agent(server.leo)
+    handles = RunHandles(most_each=1)
+    first = handles.add(kate.run("one"))
+    with pytest.raises(LimitExceeded, match="of this agent"):
+        handles.add(kate.run("two"))
+    theirs = handles.add(leo.run("theirs"))
+    handles.drop(first.id)
+    for run in (first, theirs, handles.add(kate.run("three"))):
+        run.finish()
+
+
 def test_a_reminder_comes_into_the_inbox_and_is_read_there(server: Served) -> None:
     with newcomer(server) as kate:
         key = {"Idempotency-Key": "r-1"}
@@ -139,10 +157,17 @@ def test_metrics_are_for_who_manages_the_house_and_of_that_house_alone(server: S
         assert found.headers["content-type"].startswith("text/plain")
         assert f'substrate_stream_head{{house="{server.house}"}}' in found.text
         assert str(other.house.id) not in found.text
+        assert "\nsubstrate_appends_total " not in found.text, "it counts what eve does, too"
         scrape = owner.post("/v1/tokens", json={"rights": "x"}).json()["token"]
     with server.client(scrape) as prometheus:
         assert prometheus.get("/metrics").status_code == 200
         assert prometheus.get("/v1/memories").json()["memories"] == []
+
+
+def test_a_server_of_one_house_tells_what_it_counts(fresh_database: FreshDatabase, tmp_path: Path) -> None:
+    with fresh_database() as urls, served(urls, tmp_path) as server, server.client(server.owner) as owner:
+        owner.post("/v1/memories", json={"content": "hello"})
+        assert "\nsubstrate_appends_total 1.0\n" in owner.get("/metrics").text
 
 
 def test_indexes_say_where_they_are_and_counts_only_to_who_manages(server: Served) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import anyio
 import httpx
@@ -13,6 +15,9 @@ from mcp import McpError, types
 from pydantic import AnyUrl
 
 from substrate.doors.http.serving import serving as http_serving
+from substrate.doors.mcp import watching
+from substrate.errors import ServerUnavailable
+from substrate.runtime.agent import HostedAgent
 from tests.conftest import FreshDatabase
 from tests.mcp_clients import Raw, Served, a_house_served, client, request, said_by, text_of, together
 
@@ -202,6 +207,34 @@ def test_a_client_is_told_when_what_it_subscribed_to_changes(served: Served) -> 
             await heard.wait()
         assert sorted(told) == ["memory://changes", f"memory://memory/{receipt.memory}"]
 
+    together(main)
+
+
+def test_a_client_is_told_of_changes_again_when_the_database_is_back(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, away = anyio.Event(), threading.Event()
+    read = HostedAgent.read_stream
+
+    def once(agent: HostedAgent, *given: Any, **named: Any) -> Any:
+        if not away.is_set():
+            away.set()
+            raise ServerUnavailable("the database went away")
+        return read(agent, *given, **named)
+
+    async def listen(message: object) -> None:
+        if isinstance(message, types.ServerNotification):
+            heard.set()
+
+    async def main() -> None:
+        async with client(served.url, served.kate, message_handler=listen) as session:
+            await session.subscribe_resource(AnyUrl("memory://changes"))
+            monkeypatch.setattr(HostedAgent, "read_stream", once)
+            await anyio.to_thread.run_sync(away.wait, 20)
+            await anyio.to_thread.run_sync(lambda: served.house.kate.remember("the bell is mended"))
+            await heard.wait()
+
+    monkeypatch.setattr(watching, "LONGEST", watching.SHORTEST)
     together(main)
 
 

@@ -18,6 +18,7 @@ import psycopg
 import pytest
 
 from substrate.errors import Unavailable, WorkingMemoryUnavailable
+from substrate.world.credential import Credential
 from substrate.world.replica import Replica
 from substrate.world.world import World
 from tests.hosts import hosted, runtime
@@ -230,3 +231,25 @@ def test_a_named_reader_goes_on_where_it_was(database: DatabaseUrls, house: Hous
         kate.working.move("mail", 2**40)
         with pytest.raises(Exception, match="start again from 0"):
             next(kate.resume("mail", follow=False))
+
+
+def test_a_step_asks_the_folder_for_nobody_whom_it_knows(
+    database: DatabaseUrls, house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where many tokens come in, to look for each of them in the list of all took longer than the step."""
+    asked: list[Credential] = []
+    with runtime(database, tmp_path) as desk:
+        kate = hosted(desk, house.kate)
+        indexes = kate._resident.indexes
+        host = indexes.folder.host
+
+        def told(who: Credential) -> None:
+            asked.append(who)
+            host(who)
+
+        monkeypatch.setattr(indexes.folder, "host", told)
+        indexes.step()
+        assert asked == []
+        indexes.folder.unhost(kate.credential)
+        indexes.step()
+        assert asked == [kate.credential]

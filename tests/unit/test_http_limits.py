@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from typing import Any
 
 import pytest
 
@@ -65,6 +67,25 @@ def test_depth_has_an_end(opened: str) -> None:
     read_json((opened * DEEPEST + "1" + closed * DEEPEST).encode())
     with pytest.raises(json.JSONDecodeError):
         read_json((opened * (DEEPEST + 1) + "1" + closed * (DEEPEST + 1)).encode())
+
+
+@pytest.mark.parametrize("hostile", ['"\\' * 500_000, "[]," * 340_000, "[" * 1_000_000, '"' * 999_999 + "[" * 70])
+def test_what_is_sent_is_looked_at_in_few_steps_and_not_again_and_again(hostile: str) -> None:
+    steps = 0
+
+    def count(*_: object) -> Any:
+        nonlocal steps
+        steps += 1
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        with pytest.raises(json.JSONDecodeError):
+            read_json(("[]," * 65 + hostile).encode())
+    finally:
+        sys.settrace(before)
+    assert steps < 1_000
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from substrate.doors.importing import files
 from substrate.doors.importing.formats import detected, open_source
 from substrate.doors.importing.items import Item, Record, Refusal
+from substrate.doors.importing.sqlite_file import SqliteFile
 from substrate.errors import InvalidInput
 from tests.sources import AGENTS, GROUPS, MEM0, change, document, entity, jsonl, sqlite
 
@@ -158,3 +159,22 @@ def test_nothing_is_created_beside_a_file(tmp_path: Path) -> None:
     path = sqlite(tmp_path / "h.db", "PRAGMA journal_mode = wal;" + MEM0, history=[change(1, "m", "ADD", None, "x")])
     assert texts(read(path)) == ["x"]
     assert sorted(one.name for one in tmp_path.iterdir()) == ["h.db"]
+
+
+@pytest.mark.parametrize("spaces", [" ", "  ", " /* */ "])
+def test_a_virtual_table_is_none_however_its_file_spells_it(tmp_path: Path, spaces: str) -> None:
+    path = tmp_path / "hostile.db"
+    made = apsw.Connection(str(path))
+    made.execute(
+        "CREATE VIRTUAL TABLE memories USING fts5 (id, agent_id, content, created_at); CREATE TABLE plain (id)"
+    )
+    made.execute("PRAGMA writable_schema = on")
+    made.execute(
+        "UPDATE sqlite_schema SET sql = replace(sql, 'CREATE ', ?) WHERE name = 'memories'", (f"CREATE{spaces}",)
+    )
+    made.close()
+    file = SqliteFile(path)
+    try:
+        assert set(file.tables) == {"plain"}
+    finally:
+        file.close()

@@ -39,7 +39,7 @@ def create_app(runtime: Runtime, settings: Settings | None = None) -> FastAPI:
     """
     chosen = settings or runtime.settings
     app = _routed()
-    app.state.inside = Inside.of(runtime)
+    app.state.inside = Inside.of(runtime, chosen)
     # A route and not a mount, which would answer below /mcp/ only.
     app.router.routes.append(Route("/mcp", app.state.inside.mcp.asgi, include_in_schema=False))
     problems.handle(app)

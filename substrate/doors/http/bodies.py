@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -14,6 +15,10 @@ from substrate.doors.http import problems
 
 #: Objects and lists within each other; nothing of ours needs more than a few.
 DEEPEST = 64
+#: Texts, and what is no bracket; a bracket of one kind counts as the other.
+# Possessive, and the last quote may be missing: so it never looks at anything twice, whatever is sent.
+_QUOTED, _NO_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL), re.compile(r"[^\[\]{}]+")
+_ONE_KIND = str.maketrans("{}", "[]")
 
 
 class Body(BaseModel):
@@ -54,7 +59,7 @@ def read_json(body: bytes) -> Any:
     try:
         text = body.decode()
         if _too_deep(text):
-            raise _refused("it is nested too deeply")
+            raise _refused("it is nested too deeply, or not closed")
         return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError:
         raise
@@ -68,19 +73,13 @@ def _too_deep(text: str) -> bool:
     # Few brackets cannot be deep, and counting them is quick; only who has many is looked at closely.
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
-    depth, quoted, escaped = 0, False, False
-    for one in text:
-        if quoted:
-            quoted, escaped = escaped or one != '"', one == "\\" and not escaped
-        elif one == '"':
-            quoted = True
-        elif one in "[{":
-            depth += 1
-            if depth > DEEPEST:
-                return True
-        elif one in "]}":
-            depth -= 1
-    return False
+    # Nothing is looked at a character at a time: this runs in the loop, before anybody was asked for a token.
+    left = _NO_BRACKETS.sub("", _QUOTED.sub("", text)).translate(_ONE_KIND)
+    for _ in range(DEEPEST):
+        if "[]" not in left:
+            break
+        left = left.replace("[]", "")  # the innermost
+    return bool(left)
 
 
 def _no_constant(_: str) -> NoReturn:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 from uuid import UUID
@@ -24,8 +25,10 @@ from substrate.runtime.runtime import Runtime
 from substrate.world.events import Event
 from substrate.world.subscribe import FRESH
 
-#: Readers at once; events of a page; seconds between two looks at the heads, and between two signs of life.
-MOST, PAGE, TICK, HEARTBEAT = 1_000, 100, 0.02, 15.0
+#: Readers at once, and those of one agent among them.
+MOST, MOST_EACH = 1_000, 100
+#: Events of a page; seconds between two looks at the heads, and between two signs of life.
+PAGE, TICK, HEARTBEAT = 100, 0.02, 15.0
 #: Seconds until a stream that could not be read is tried again.
 RETRY = 1.0
 #: Pages that are read at once: others are asking, too.
@@ -35,24 +38,34 @@ THREADS = 4
 class Followers:
     """Those who follow the streams of this runtime's houses. Everything here happens in the loop of the server."""
 
-    def __init__(self, runtime: Runtime, *, most: int = MOST, heartbeat: float = HEARTBEAT) -> None:
+    def __init__(
+        self, runtime: Runtime, *, most: int = MOST, most_each: int = MOST_EACH, heartbeat: float = HEARTBEAT
+    ) -> None:
         self._runtime = runtime
         self._most = most
+        self._most_each = most_each
         self._heartbeat = heartbeat
         self._threads = anyio.CapacityLimiter(THREADS)
         self._waiting: dict[UUID, _News] = {}
         self._watch: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
-        self.count = 0
+        self._each: Counter[UUID] = Counter()
 
-    def join(self) -> None:
-        """One more. Raises `LimitExceeded`; whoever joined leaves."""
+    @property
+    def count(self) -> int:
+        return self._each.total()
+
+    def join(self, agent: UUID) -> None:
+        """One more reader of an agent. Raises `LimitExceeded`; whoever joined leaves."""
+        if self._each[agent] >= self._most_each:
+            raise LimitExceeded(f"{self._most_each} readers of this agent follow the stream; end one, or read pages")
         if self.count >= self._most:
             raise LimitExceeded(f"{self._most} readers follow streams here already; read pages, or come back later")
-        self.count += 1
+        self._each[agent] += 1
 
-    def leave(self) -> None:
-        self.count -= 1
+    def leave(self, agent: UUID) -> None:
+        self._each[agent] -= 1
+        self._each += Counter()  # drops those who have none
 
     def close(self) -> None:
         """The server stops: all readers come to their end."""

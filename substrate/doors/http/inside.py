@@ -12,6 +12,7 @@ from substrate.doors.http.rebuilding import Rebuilds
 from substrate.doors.http.run_handles import RunHandles
 from substrate.doors.mcp.http import McpHttp
 from substrate.runtime.runtime import Runtime
+from substrate.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,10 @@ class Inside:
     looking: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(2))
 
     @classmethod
-    def of(cls, runtime: Runtime) -> Inside:
+    def of(cls, runtime: Runtime, settings: Settings) -> Inside:
         """Raises `Misconfigured` for sets of tools that there are not."""
         entrance = Entrance(runtime)
-        return cls(runtime, entrance, Followers(runtime), McpHttp(entrance))
+        return cls(runtime, entrance, Followers(runtime), McpHttp(entrance, settings))
 
     def let_go(self) -> None:
         """The server is about to stop: those who listen would never leave by themselves."""

@@ -88,8 +88,9 @@ class SqliteFile:
         return self._tables
 
     def _read_tables(self) -> dict[str, tuple[str, ...]]:
+        # As SQLite understood them: the text in the schema is whatever somebody wrote there.
         named = self._db.execute(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name <> 'sqlite_schema'"
         ).fetchall()
         found = {}
         for (name,) in named:

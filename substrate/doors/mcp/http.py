@@ -54,9 +54,15 @@ class McpHttp:
     """
 
     def __init__(
-        self, entrance: Entrance, *, most_sessions: int = MOST_SESSIONS, most_each: int = MOST_EACH, idle: float = IDLE
+        self,
+        entrance: Entrance,
+        settings: Settings | None = None,
+        *,
+        most_sessions: int = MOST_SESSIONS,
+        most_each: int = MOST_EACH,
+        idle: float = IDLE,
     ) -> None:
-        settings = entrance.runtime.settings
+        settings = settings or entrance.runtime.settings
         tools_of(settings.tool_sets)  # a mistake is told to who starts the server, not to the first client
         self._entrance = entrance
         self._most_bytes = settings.http_max_body_bytes

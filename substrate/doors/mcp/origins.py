@@ -16,12 +16,12 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 class Origins:
     """From where requests may come, so that no web page reaches this server under a name of its own.
 
-    A server for this machine only has the names of this machine. One for others has names that it does not know, and
-    then a page may at least ask only the server that it came from.
+    A server for this machine only has the names of this machine. One for others, or behind a proxy, has names that it does
+    not know, and then a page may at least ask only the server that it came from.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._remote = settings.http_remote
+        self._remote = settings.http_remote or settings.http_trusted_proxy is not None
         hosts = [form for name in (*LOOPBACK, settings.http_host) for form in (name, f"{name}:*")]
         origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
         self._checks = TransportSecurityMiddleware(

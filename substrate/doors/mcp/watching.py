@@ -14,7 +14,7 @@ from pydantic import AnyUrl
 from substrate.doors.mcp.guest import Guest
 from substrate.doors.mcp.resources import MEMORY, PLACES
 from substrate.doors.mcp.threads import Threads
-from substrate.errors import Denied, InvalidInput, NotFound, SubstrateError
+from substrate.errors import Denied, InvalidInput, NotFound, SubstrateError, Unavailable
 from substrate.runtime.agent import HostedAgent
 from substrate.runtime.observing.failures import described
 from substrate.world.ids import new_id
@@ -56,7 +56,10 @@ class Visit:
         try:
             while self._wanted:
                 await anyio.sleep(pause)
-                page = await self._threads.call(_looked, again, seq)
+                page = await self._looked(again, seq)
+                if page is None:
+                    pause = LONGEST
+                    continue
                 for uri in self._touched(page):
                     await session.send_resource_updated(uri)
                 pause = SHORTEST if page.events else min(pause * 1.5, LONGEST)
@@ -64,11 +67,19 @@ class Visit:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the client has left
         except SubstrateError as error:
-            # A token that was revoked, or a database that is away: nothing more is told, and every call says why.
+            # A token that was revoked: nothing more is told, and every call says why.
             level = logging.DEBUG if isinstance(error, Denied | NotFound) else logging.WARNING
             log.log(level, "a client is told of no more changes: %s", described(error))
         finally:
             self._watching = False
+
+    async def _looked(self, again: Callable[[], HostedAgent], seq: int) -> StreamPage | None:
+        """What is new, for a token that is still good; None where the database is away, and may be back soon."""
+        try:
+            return await self._threads.call(lambda: again().read_stream(seq))
+        except Unavailable as error:
+            log.debug("changes are looked for again: %s", described(error))
+            return None
 
     def _touched(self, page: StreamPage) -> list[AnyUrl]:
         if not page.events:
@@ -84,10 +95,6 @@ def _checked(agent: HostedAgent, uri: str) -> int:
             raise NotFound("resource")
         agent.get(uri.removeprefix(MEMORY))
     return agent.read_stream(0, 1).head
-
-
-def _looked(again: Callable[[], HostedAgent], seq: int) -> StreamPage:
-    return again().read_stream(seq)
 
 
 @asynccontextmanager

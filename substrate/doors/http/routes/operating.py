@@ -68,8 +68,11 @@ async def _usable(served: Inside) -> bool:
     },
 )
 def metrics(agent: Manager, served: Served) -> Response:
-    """The metrics of this server, and of no other house than the token's. It takes x on the house, and no r."""
+    """The metrics of your house here, and of the whole server where it has no other. It takes x on the house, and no r."""
     lines = served.runtime.metrics_text().splitlines(keepends=True)
     own = f'house="{agent.house}"'
-    text = "".join(line for line in lines if 'house="' not in line or own in line)
+    # What is counted for all houses together would tell how much the others do.
+    alone = len(served.runtime.residents()) == 1
+    told = (line for line in lines if own in line or line.startswith("#") or (alone and 'house="' not in line))
+    text = "".join(told)
     return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -38,8 +38,8 @@ class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
     def __init__(self, followers: Followers, agent: HostedAgent, after: int) -> None:
-        followers.join()
-        self._followers = followers
+        followers.join(agent.id)
+        self._followers, self._reader = followers, agent.id
         # The second tells a proxy of a common kind not to hold anything back.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(followers.follow(agent, after), headers=headers)
@@ -48,7 +48,7 @@ class EventStream(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._followers.leave()
+            self._followers.leave(self._reader)
 
 
 @stream.get("/stream", responses=documented(409))
