@@ -14,7 +14,8 @@ from typing import Generic, TypeVar
 
 Id = TypeVar("Id")
 
-_WORD = re.compile(r"\w+")
+#: With the characters of private use, which FTS5 counts among the letters.
+_WORD = re.compile(r"[\w\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]+")
 #: What may stand around a word without being a part of it, and what inside of it is only spelling.
 _AROUND = "\"'’‘“”«»„()[]{}<>,;:.!?…、。，；：！？（）「」"
 _SPELLING = str.maketrans("", "", "'’-")
@@ -68,7 +69,11 @@ def searchable(text: str) -> str:
     """The text as FTS5 should get it: as it is, but for Chinese, Japanese and Korean, which become pairs."""
     if text.isascii() or not _EAST_ASIAN.search(text):
         return text
-    return _CJK_RUN.sub(lambda run: f" {_pairs(run[0])} ", unicodedata.normalize("NFKC", text))
+    text = unicodedata.normalize("NFKC", text)
+    if not text.isprintable():
+        # A character that is not assigned parts words for Python, and for FTS5 it may not: neither gets it.
+        text = "".join(" " if unicodedata.category(one) == "Cn" else one for one in text)
+    return _CJK_RUN.sub(lambda run: f" {_pairs(run[0])} ", text)
 
 
 def asks(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apsw
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from projections.terms import MOST_TERMS, Participants, asks, match_expression, query_terms, searchable
@@ -83,7 +83,20 @@ def test_no_query_is_an_error_of_syntax(query: str) -> None:
         found(query, "a text")
 
 
-@given(st.text(alphabet=st.characters(codec="utf-8"), min_size=1))
+#: Scripts whose letters FTS5 knows as Python does. Its tables are of Unicode 6.1: of letters that came later it may not know
+#: the lower case, and such a word is found as a substring, by recall.
+KNOWN_LETTERS = (
+    st.characters(max_codepoint=0x5FF)
+    | st.characters(min_codepoint=0x3000, max_codepoint=0x9FFF)
+    | st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3)
+    | st.characters(min_codepoint=0xE000, max_codepoint=0xF8FF)
+    | st.characters(min_codepoint=0x20000, max_codepoint=0x323AF)
+)
+
+
+@given(st.text(alphabet=KNOWN_LETTERS, min_size=1))
+@example("aァ\U0002ebe1")
+@example("a\ue000\U0003134b")
 def test_a_text_of_words_finds_itself(text: str) -> None:
     if any("a" <= letter <= "z" or "\u4e00" <= letter <= "\u9fff" for letter in text):
         assert text in found(text, text)
