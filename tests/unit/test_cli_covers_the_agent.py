@@ -36,6 +36,7 @@ NO_COMMAND = {
     "run": "a run is as long as the program that does the work",
     "session_event": "told by the sessions themselves",
     "claim_offers": "taken up by what extracts memories, and by nobody who types",
+    "looks": "what `stream --follow` is made of",
     "working": "what one process keeps at hand",
     "keeps_checkpoints": "`config show` says it",
     "settings": "`config show` says it",
