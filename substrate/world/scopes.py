@@ -115,7 +115,10 @@ class Governing(Principal):
         return self._engine.writer.govern([self._event(ident, ident, payload)])[0].position
 
     def issue_token(self, agent: ScopeRef = "own", *, rights: str = "rwx", expires_at: datetime | None = None) -> str:
-        """A new token, shown this once. Oneself may always; a manager only hands out an agent's first one."""
+        """A new token, shown this once. Oneself may always; a manager only hands out an agent's first one.
+
+        One for oneself is neither wider than the token one came in with, nor does it live longer. Raises `Denied`.
+        """
         token, ident = Token.new(), self._scope_id(agent)
         fields = {} if expires_at is None else {"expires_at": expires_at}
         payload = checked(e.TokenIssued, token=token.id, rights=int(Rights.parse(rights)), **fields)

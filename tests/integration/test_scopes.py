@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
@@ -175,3 +176,13 @@ def test_a_token_shows_its_secret_nowhere_but_in_its_text(world: World, owner: A
     assert text not in repr(token)
     assert token.secret.hex() not in repr(token)
     assert text not in repr(owner.tokens())
+
+
+def test_a_token_for_oneself_lives_no_longer_than_the_one_it_is_issued_with(world: World, owner: Agent) -> None:
+    soon, later = datetime.now(UTC) + timedelta(hours=1), datetime.now(UTC) + timedelta(hours=2)
+    for_an_hour = world.agent(owner.issue_token(expires_at=soon))
+    for expires_at in (None, later):
+        with pytest.raises(Denied, match="lives no longer"):
+            for_an_hour.issue_token(expires_at=expires_at)
+    assert world.agent(for_an_hour.issue_token(expires_at=soon)).id == owner.id
+    assert world.agent(owner.issue_token(expires_at=later)).id == owner.id, "hers has no end"
