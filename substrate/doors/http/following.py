@@ -26,7 +26,7 @@ from substrate.world.events import Event
 from substrate.world.subscribe import FRESH
 
 #: Readers at once, and those of one agent among them.
-MOST, MOST_EACH = 1_000, 100
+MOST, MOST_EACH = 1_000, 250
 #: Events of a page; seconds between two looks at the heads, and between two signs of life.
 PAGE, TICK, HEARTBEAT = 100, 0.02, 15.0
 #: Seconds until a stream that could not be read is tried again.
