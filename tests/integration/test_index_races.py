@@ -329,7 +329,8 @@ def test_an_index_that_another_builds_while_one_looks_for_it_is_no_error(setting
 def test_somebody_who_comes_in_while_the_stream_is_looked_at_is_no_harm(setting: Setting) -> None:
     current(setting.first)
     kate, leo = setting.house.kate._credential, setting.house.leo._credential
-    setting.first.folder.unhost(kate)  # as a damaged manifest has it: she is written down anew, and leo comes in meanwhile
+    # As a damaged manifest has it: she is written down anew, and leo comes in meanwhile.
+    setting.first.folder.unhost(kate)
     with after(Folder, "host", lambda: setting.first.host(leo)):
         setting.first.step()
     assert {kate, leo} <= set(setting.first.folder.manifest().credentials(setting.house.owner.house))
